@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 __all__ = ["FileCopies", "Workspace", "make_personal_vault", "open_workspace", "utc_now"]
 
 _TRIES = 5  # while others keep changing the same memory
-_LOCAL_MODELS = ("local", "none", "hashing")  # they ask no network
+_LOCAL_MODELS = ("local", "none", "hashing")  # they use no network
 
 _Answer = TypeVar("_Answer")
 _Request = TypeVar("_Request", bound=Request)
@@ -67,7 +67,7 @@ def utc_now() -> datetime:
 def _takes(
     kind: Callable[_Arguments, _Request],
 ) -> Callable[[Callable[[Workspace, _Request], _Answer]], Callable[Concatenate[Workspace, _Arguments], _Answer]]:
-    """A verb takes its request's parameters as its own arguments, checked; or the request as a whole."""
+    """Decorator: the method takes the parameters of its request as arguments, and validates them."""
     request_type = cast("type[_Request]", kind)
 
     def wrap(
@@ -112,7 +112,7 @@ def make_personal_vault() -> tuple[Path, tuple[str, ...]]:
 
 
 def _vault_settings(root: Path, of: Settings) -> Settings:
-    """As the user has them; what a project's own configuration says is no business of the vault's."""
+    """The user's settings, without those of a project's own configuration."""
     model = of.semantic.model if of.semantic.model in _LOCAL_MODELS else "local"
     return Settings(root=root, semantic=Semantic(model=model), watch=of.watch)
 
@@ -123,12 +123,12 @@ def make_workspace(root: Path) -> tuple[str, ...]:
 
 
 def join_project(root: Path, name: str) -> Path:
-    """The workspace at `root` is a checkout of this project of a shared index; returns the file that says so."""
+    """Record that the workspace at `root` is a checkout of a project in a shared index; returns that file."""
     return joined_projects.join(root.resolve(), name)
 
 
 def joined_elsewhere(root: Path) -> tuple[Path, str] | None:
-    """Another checkout of the same project on this machine that joined a shared one, and which that is."""
+    """Another checkout of this project on this machine that joined a shared index, and the project's name there."""
     from spec_kit_memory.files import checkouts
 
     settings, _ = settings_module.load_with_problems(root)
@@ -140,17 +140,17 @@ def joined_elsewhere(root: Path) -> tuple[Path, str] | None:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> int:
-    """A file that a person named, with these lines; it appears when it is whole. Returns how many they were."""
+    """Write lines to a file that a person named, in one step; returns their number."""
     return disk.write_lines(path, lines)
 
 
 class FileCopies(Protocol):
-    """The files of a project that has none here: brought from the index before a verb that changes them."""
+    """Provides copies of a project's files, from the index, to verbs that change them."""
 
     def concerns(self, request: Request) -> bool: ...
 
     def brought(self, request: Request) -> AbstractContextManager[object]:
-        """Inside, what the request is about is here, and no other verb works on it."""
+        """Inside, the files of the request are here, and no other verb works on them."""
         ...
 
 
@@ -182,7 +182,7 @@ class Workspace:
         `copies`: on a team server, what brings the files that a verb works on here before it does.
         """
         is_vault = settings.root == personal_vault()
-        if is_vault:  # what is personal goes to no network
+        if is_vault:  # personal texts are never sent over the network
             semantic = settings.semantic if settings.semantic.model in _LOCAL_MODELS else Semantic()
             settings = replace(settings, semantic=semantic, index=IndexPlace())
         self.settings = settings
@@ -194,9 +194,9 @@ class Workspace:
             from spec_kit_memory.files import past_folder
 
             past_folder.sweep(settings)
-        if settings.on_server:  # locks and pending saves are files here all the same
+        if settings.on_server:  # locks and pending saves are still files here
             ensure_state_folder(settings)
-        # One that is damaged opens too, so that it can be rebuilt: until then every verb says what is wrong.
+        # A damaged index opens too, so that it can be rebuilt; until then every verb reports the damage.
         first_id = FIRST_PERSONAL_ID if is_vault else 1
         place, project = index_place(settings), settings.index_project
         checkout = settings.index_checkout

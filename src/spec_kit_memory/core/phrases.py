@@ -53,11 +53,11 @@ _HUMPED = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
 
 @dataclass(slots=True)
 class _Seen:
-    """How a candidate was met."""
+    """What is known of a candidate: how often and where it occurs."""
 
-    shown: str  # as it is written most often or first
+    shown: str  # its most frequent spelling, or the first
     count: int = 0
-    marked: float = 0.0  # how much its places stress it
+    marked: float = 0.0  # emphasis of the places where it occurs
     words: tuple[str, ...] = ()
     name: bool = False  # an identifier or a file's name
 
@@ -128,7 +128,7 @@ def in_most_prompts(phrase: str) -> bool:
 
 
 def doubts(phrases: Iterable[str]) -> list[str]:
-    """What to tell whoever gives these phrases: which of them can never match, and which will match nearly always."""
+    """Warnings about given phrases: those that can never match, and those that match nearly always."""
     phrase_list = list(phrases)
     short = [phrase for phrase in phrase_list if not usable(phrase)]
     plain = [phrase for phrase in phrase_list if in_most_prompts(phrase)]
@@ -148,7 +148,7 @@ def _named(phrases: Sequence[str]) -> str:
 
 @lru_cache(maxsize=20_000)
 def _is_telling(word: str) -> bool:
-    """Is any part of it more than a stop word?"""
+    """Does it contain more than stop words?"""
     parts = [part for part in re.findall(r"[^\W_]+", word) if len(part) > 1]
     return any(part in content(f"{part} zzz") for part in parts)
 
@@ -291,7 +291,7 @@ def _inside_longer(gathered: _Gathered) -> Counter[str]:
 
 
 def _score(key: str, seen: _Seen, inside: Counter[str], gathered: _Gathered) -> float:
-    """Frequency and length, raised by stress; something said once in passing is nothing."""
+    """Frequency times length, raised by emphasis; 0 for something that occurs once without emphasis."""
     count = seen.count - 0.8 * inside[key]
     if seen.count < 2 and seen.marked < 0.3:
         return 0.0
@@ -300,7 +300,7 @@ def _score(key: str, seen: _Seen, inside: Counter[str], gathered: _Gathered) -> 
 
 
 def _covered(phrase: str, chosen: list[str], *, name: bool = False) -> bool:
-    """Is there one already that says the same: the same words, or all but one of them?
+    """Is a similar phrase chosen already: with the same words, or all but one of them?
 
     A name from code is worth having beside a longer phrase that contains it.
     """

@@ -20,7 +20,7 @@ __all__ = ["Candidate", "Fused", "Relevance", "average", "estimate", "fuse"]
 
 RRF_K = 60
 
-# What the legs are worth beside each other: cosines as they are, text as the share of a full match.
+# Weights of the legs: cosines as they are, text as the share of a full match.
 VECTOR_WEIGHT = 0.5
 TEXT_WEIGHT = 0.4
 # Added to the spread of a word's matches before it divides: few passages, or a word that matches alike, decide nothing.
@@ -28,11 +28,11 @@ EVEN = 0.1
 # The more words a message has, the better the best of them matches anything. Documents are cut to one size.
 LENGTH_DISCOUNT = 0.06  # per e-fold of tokens
 USUAL_TOKENS, MOST_TOKENS = 64, 512  # what people say in one go; the model reads no more than the latter
-# What a passage without anything in common with the query has. Where few passages are candidates, the worst of them
-# may be good: it should not be called worthless.
+# The score of a passage without anything in common with the query, which becomes 0. Where few passages are
+# candidates, even the worst of them may be good, and must not become 0.
 UNRELATED = 0.45
 
-# What is half as good is worth a quarter: importance and age, which come later, reorder near equals only.
+# Half as good counts a quarter, so that importance and age, applied later, reorder only near equals.
 STEEPNESS = 2
 
 # Without late interaction, text and vector count alike; a vector by its place between the best and the worst, as
@@ -40,7 +40,7 @@ STEEPNESS = 2
 TEXT_SHARE = 0.5
 LEAST_VECTOR_SPAN = 0.2
 
-# An answer stands beside its question, and a session has a topic.
+# Turns gain from their neighbours and their session: an answer follows its question, and a session has a topic.
 WORD_NEIGHBOUR_WEIGHT = 0.5
 NEIGHBOUR_WEIGHT = 0.15  # where words are not known one by one
 SESSION_WEIGHT = 0.5
@@ -61,8 +61,8 @@ class Candidate(NamedTuple):
 
 class Relevance(NamedTuple):
     value: float  # 0 to 1; the best candidate has 1
-    parts: Mapping[str, float]  # what it is made of; they add up to it
-    texts: tuple[float, ...] = ()  # what each text of the question gave, if there are several; they add up to it too
+    parts: Mapping[str, float]  # its parts, which add up to it
+    texts: tuple[float, ...] = ()  # with several texts, the part of each; they add up to it too
 
 
 class Fused(dict[int, Relevance]):
@@ -78,7 +78,7 @@ Parts = dict[str, "Floats"]
 
 
 def estimate(text: float, vector: float) -> float:
-    """How much a passage promises before its words are looked at: the best of them are worth the look."""
+    """An estimate before words are compared, to select the candidates for that."""
     return vector + TEXT_WEIGHT * text
 
 
@@ -112,7 +112,7 @@ def fuse(
 
 
 def average(texts: Sequence[Fused]) -> Fused:
-    """The relevance of the same candidates to several texts that mean the same: the mean, over the best one's."""
+    """The mean relevance of the same candidates to several texts with the same meaning, scaled to a best of 1."""
     if len(texts) == 1 or not texts[0]:
         return texts[0]
     shares: dict[int, tuple[float, ...]] = {id_: tuple(ranking[id_].value for ranking in texts) for id_ in texts[0]}
@@ -203,7 +203,7 @@ def _late(candidates: Sequence[Candidate], words: Floats, turns: npt.NDArray[np.
 
 
 def _by_late_interaction(candidates: Sequence[Candidate], late: Floats) -> Parts:
-    """Cosines as they are: a passage's match does not depend on who else is a candidate."""
+    """Parts of relevance with late interaction: cosines as they are, independent of the other candidates."""
     text, vector = np.nan_to_num(_numbers(candidates, "text")), _numbers(candidates, "vector")
     # A vector below the depth of that leg is at most as good as the last one in it.
     unknown = np.isnan(late)
@@ -215,7 +215,7 @@ def _by_late_interaction(candidates: Sequence[Candidate], late: Floats) -> Parts
 
 
 def _estimate(late: Floats, vector: Floats, text: Floats, unknown: npt.NDArray[np.bool_]) -> None:
-    """Vectors are still to come, or no word counts: a passage is as good as what is known of it."""
+    """The estimate of passages without token states: as good as text and vector say."""
     wordless = unknown & ~np.isnan(vector)
     pending = unknown & np.isnan(vector)
     by_vector = _between(vector, np.nanmin(vector), np.nanmax(vector)) if not np.isnan(vector).all() else text
@@ -274,7 +274,7 @@ class _Conversation:
         self.session = np.unique([candidate.memory_id for candidate in candidates], return_inverse=True)[1]
 
     def raise_words(self, words: Floats) -> Floats:
-        """A word that is met better beside a turn counts in part: an answer does not repeat its question's words."""
+        """Count in part a word that matches better in a neighbouring turn: an answer does not repeat its question."""
         if not self.turns.any() or not len(words):
             return words
         edged = np.concatenate([words, np.full((len(words), 1), -np.inf)], axis=1)

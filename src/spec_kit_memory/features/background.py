@@ -31,10 +31,10 @@ logger = logging.getLogger(__name__)
 FLUSH_SECONDS = 5.0
 RETRY_SECONDS = 30.0
 STOP_SECONDS = 10.0  # for all of them together
-# What a call gives to reading the files again after the index was deleted or replaced; a small workspace is read in it.
+# How long a call waits for the files to be read again after the index was deleted or replaced.
 SETTLE_SECONDS = 2.0
 _READ_AHEAD, _AT_ONCE = 10_000, 500  # memories
-# From so many passages and seconds on the pace of embedding tells how long the rest will take.
+# After so many passages and seconds, the pace of embedding is known well enough for an estimate.
 LEAST_STEPS, LEAST_SECONDS = 128, 5.0
 
 _FIRST = advise("first-reading")
@@ -61,7 +61,7 @@ def warm(runtime: Runtime) -> None:
 
 
 class Pace:
-    """How long will it take? Told once enough is done to know."""
+    """Estimates the remaining time, once enough is done."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -85,7 +85,7 @@ class Pace:
 
 
 class Background:
-    """`report` hears of everything that was done; it is called from several threads."""
+    """`report` is called, from several threads, with what was done."""
 
     def __init__(self, runtime: Runtime, *, report: Callable[[WatchAnswer], None] | None = None) -> None:
         self._runtime = runtime
@@ -100,7 +100,7 @@ class Background:
         self._pace = Pace()
         self.scanned = threading.Event()
         self.unread: Text = ""  # why answers may lack something
-        with suppress(SpecKitMemoryError):  # each call meets it as well, and says so
+        with suppress(SpecKitMemoryError):  # each call reports the same error
             self.unread = "" if runtime.whole.documents.count() else _FIRST
 
     def start(self) -> None:
@@ -122,18 +122,18 @@ class Background:
             thread.start()
 
     def wake(self) -> None:
-        """There may be passages without a vector."""
+        """Wake the thread that embeds: there may be passages without a vector."""
         self._work_waiting.set()
 
     def settle(self) -> None:
-        """Before a call: look whether the index is still the one we know, and if not give its files a moment."""
+        """Before a call: if the index was replaced, wait a moment for its files to be read."""
         with suppress(SpecKitMemoryError):  # the call meets it as well, and knows what to say
             self._runtime.whole.generation()
         if self.unread == _AGAIN:
             self.scanned.wait(SETTLE_SECONDS)
 
     def doing(self) -> Advice | None:
-        """What goes on now, if anything does."""
+        """The work in progress, if any."""
         if self.unread:
             return outcome("reading-files")
         if not (self._embedding or self._work_waiting.is_set()):

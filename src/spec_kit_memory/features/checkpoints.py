@@ -70,7 +70,7 @@ def _shelf(runtime: Runtime) -> CheckpointShelf:
 
 
 def create(runtime: Runtime, request: CheckpointCreateRequest) -> CheckpointAnswer:
-    """A snapshot under a name that nobody has taken."""
+    """Make a snapshot under a new name."""
     folder = clean_folder(request.spec_folder) if request.spec_folder else None
     if folder is not None and not runtime.store.documents.count(Filter(spec_folder=folder)):
         raise BadSpecFolder(f"spec folder {folder} has no memories", hint=runtime.meant_folder(folder))
@@ -100,12 +100,12 @@ def create(runtime: Runtime, request: CheckpointCreateRequest) -> CheckpointAnsw
 
 @contextmanager
 def safety(runtime: Runtime, prefix: str, *, spec_folder: str | None = None) -> Iterator[str]:
-    """A checkpoint that the product makes by itself before something is lost; gone again where that is refused."""
+    """An automatic checkpoint before a destructive change; removed again if the change is refused."""
     checkpoint = _make_automatic(runtime, prefix, spec_folder=spec_folder)
     try:
         yield checkpoint.name
-    except Exception:  # not where somebody interrupts: it may have been done by then
-        with suppress(SpecKitMemoryError):  # the error that led here is the one to tell
+    except Exception:  # not on an interrupt: the change may be done by then
+        with suppress(SpecKitMemoryError):  # the original error is the one to report
             checkpoint.place.remove()
         raise
     with suppress(SpecKitMemoryError):  # what it is for is done; the next one makes room
@@ -115,7 +115,7 @@ def safety(runtime: Runtime, prefix: str, *, spec_folder: str | None = None) -> 
 def _make_automatic(
     runtime: Runtime, prefix: str, *, spec_folder: str | None, also: Collection[int] = ()
 ) -> Checkpoint:
-    """`also` are memories outside the folder that what follows will change."""
+    """`also` are memories outside of the folder that the following change concerns."""
     name = f"{prefix}-{runtime.now():%Y%m%d-%H%M%S}"
     where = _where(spec_folder)
     if also:
@@ -136,7 +136,7 @@ def _elsewhere(runtime: Runtime, opened: OpenedCheckpoint) -> list[int]:
 
 
 def header_now(runtime: Runtime) -> Mapping[str, Any]:
-    """The first row that a snapshot would have now."""
+    """The header row of a snapshot made now."""
     with closing(runtime.store.care.snapshot(Filter(ids=frozenset()))) as rows:
         return next(rows)
 
@@ -226,7 +226,7 @@ def _prune(runtime: Runtime, *, keep: set[str]) -> tuple[str, ...]:
 
 
 def _made_here(runtime: Runtime, existing: Iterable[Checkpoint]) -> list[Checkpoint]:
-    """Those of this index; of others it is not known when they were made, only when they say so."""
+    """The checkpoints made from this index; the dates that others claim cannot be trusted."""
     here = _instance(runtime)
     return [checkpoint for checkpoint in existing if checkpoint.instance == here]
 
@@ -240,7 +240,7 @@ def _where(spec_folder: str | None) -> Filter:
 
 def list_(runtime: Runtime, request: CheckpointListRequest) -> CheckpointListAnswer:
     existing, bad = shelf.headers(_shelf(runtime), runtime.scope)
-    own = _made_here(runtime, existing)  # what only says that it is new must not hide them
+    own = _made_here(runtime, existing)  # a forged date must not hide them
     existing = [*own, *(checkpoint for checkpoint in existing if checkpoint not in own)]
     folder = clean_folder(request.spec_folder) if request.spec_folder else None
     chosen = [checkpoint for checkpoint in existing if folder is None or checkpoint.spec_folder == folder]
@@ -269,7 +269,7 @@ def _row(checkpoint: Checkpoint) -> CheckpointRow:
 
 
 def find(runtime: Runtime, name: str) -> OpenedCheckpoint:
-    """The checkpoint of that name; of two in different scopes this session's own."""
+    """The checkpoint with that name; of two in different scopes, the one of this session's scope."""
     spelled, scope = _spelled(name), runtime.scope
     existing, bad = shelf.headers(_shelf(runtime), scope)
     matching = sorted(
@@ -313,7 +313,7 @@ def _spelled(name: str) -> str:
 
 
 def diff(runtime: Runtime, request: CheckpointDiffRequest) -> CheckpointDiffAnswer:
-    """What a restore with clearExisting would take back: added, removed and changed since, links too."""
+    """What a restore with `clear_existing` would revert: memories and links added, removed or changed since."""
     opened = find(runtime, request.name)
     opened.verify()
     with closing(runtime.store.care.snapshot(_where(opened.header.spec_folder))) as now_rows:
@@ -376,7 +376,7 @@ class _Compared:
         return {row[key]: row for row in self.memories}
 
     def links(self, key: str) -> dict[tuple[Any, ...], Mapping[str, Any]]:
-        """By their ends and relation; an end outside the snapshot goes by the path that the link has for it."""
+        """Links by their ends and relation; an end outside of the snapshot is identified by the path in the link."""
         names = {row["id"]: row[key] for row in self.memories}
 
         def end(row: Mapping[str, Any], name: str) -> Any:
@@ -444,7 +444,7 @@ def _named(row: Mapping[str, Any]) -> MemoryDifference:
 
 
 def restore(runtime: Runtime, request: CheckpointRestoreRequest) -> CheckpointAnswer:
-    """All of it or nothing, within the checkpoint's scope; the present is kept first."""
+    """Restore a checkpoint within its scope, all or nothing, after a checkpoint of the present state."""
     clear_existing, restore_files = request.clear_existing, request.restore_files
     opened = find(runtime, request.name)
     opened.verify()
@@ -516,7 +516,7 @@ def restore(runtime: Runtime, request: CheckpointRestoreRequest) -> CheckpointAn
 
 
 def _refuse_renamed(runtime: Runtime, opened: OpenedCheckpoint) -> None:
-    """The index would name missing files, and the next scan would silently undo the restore."""
+    """Refuse to restore a folder that was renamed: its files are missing, so the next scan would undo the restore."""
     folder = opened.header.spec_folder
     if folder is None or runtime.store.documents.count(Filter(spec_folder=folder)):
         return

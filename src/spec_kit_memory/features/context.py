@@ -26,7 +26,7 @@ from spec_kit_memory.requests import ContextRequest, SearchRequest
 SECTIONS = ("state", "next-steps", "blockers", "summary")
 MOST_TRIGGERED = 3
 DECISIONS = 3
-MOST_DECISIONS = 6  # some of them may belong to memories that stand above
+MOST_DECISIONS = 6  # more than are shown, as some belong to memories that are shown already
 OFFERS = 3
 NEAREST, NEAREST_TOKENS = 2, 250
 NEWEST = 5
@@ -34,9 +34,9 @@ NEWEST = 5
 SHARES = {"triggers": 0.3, "folder": 0.5}
 
 
-# What the answer costs that says nothing: its keys and the loading preference.
+# Tokens of the answer around its text: keys and the loading preference.
 FRAME_TOKENS = 16
-# What a rule takes beside its title and its words.
+# Tokens of a rule besides its title and text.
 RULE_TOKENS = 16
 
 
@@ -45,7 +45,7 @@ def _count(thing: Any) -> int:
 
 
 def _without_announcements(clipped: str) -> str:
-    """A text that was cut, without headings and tags at its end: what they announce is not there."""
+    """A clipped text without headings and tags at its end, as what follows them was cut."""
     lines = clipped.rstrip().split("\n")
     while lines and (not lines[-1].strip() or lines[-1].lstrip().startswith(("#", "<!--"))):
         lines.pop()
@@ -54,24 +54,24 @@ def _without_announcements(clipped: str) -> str:
 
 @dataclass
 class _Page:
-    """The text as it grows. With what is said about it, it never takes more than its budget, whatever goes in."""
+    """The text of the context while it is put together; its answer never exceeds the token budget."""
 
     budget: int
     beside: int = 0  # tokens of the answer that are neither text nor parts
     text: list[str] = field(default_factory=list)
     parts: list[ContextPart] = field(default_factory=list)
     shown: set[int] = field(default_factory=set)
-    sent: list[str] = field(default_factory=list)  # hashes of passages that stand in it whole
+    sent: list[str] = field(default_factory=list)  # hashes of the passages that it contains whole
     _heading: str = ""
 
     def heading(self, words: str) -> None:
-        """Stands above the next piece; if none fits, it is not said either."""
+        """Set the heading of the next piece; it is left out if no piece follows."""
         self._heading = words
 
     def add(
         self, kind: str, memory: Memory, text: str, *, most: int | None = None, passage: StoredPassage | None = None
     ) -> bool:
-        """Put a piece in if it fits, clipped to `most` tokens. `passage`: what it is, if all of it fits."""
+        """Add a piece if it fits, clipped to `most` tokens. `passage`: the passage that it is, if all of it fits."""
         head = f"**{memory.title}** (#{memory.id}, {memory.path})\n"
         part = ContextPart(kind=kind, id=memory.id, title=memory.title, tokens=self.budget)
         room = self.budget - self._with(head, part)
@@ -89,7 +89,7 @@ class _Page:
         return True
 
     def name(self, words: str, memories: Sequence[Memory]) -> Sequence[Memory]:
-        """Name as many of these as fit; returns those."""
+        """List as many of these memories by title as fit; returns those."""
         names = [f"{memory.title} (#{memory.id})" for memory in memories]
         while names and self._with(words + ", ".join(names)) > self.budget:
             names.pop()
@@ -154,7 +154,7 @@ def _loading(runtime: Runtime, prompt: str | None, session_id: str | None) -> st
 
 
 def _rules(runtime: Runtime, page: _Page, prompt: str, budget: int, already_sent: Set[str]) -> list[str]:
-    """The rules that this session was not told yet; returns what is remembered of them."""
+    """Add the rules that this session was not sent yet; returns the marks to remember them by."""
     triggered = {match.memory_id for match in runtime.matcher().match(prompt)} if prompt else set()
     rules = {m.id: m for m in runtime.rules() if sessions.is_due(m, already_sent, triggered=m.id in triggered)}
     if not rules:
@@ -172,7 +172,7 @@ def _rules(runtime: Runtime, page: _Page, prompt: str, budget: int, already_sent
     page.heading("## Rules")
     ruled = packing.rules(texts, budget=packing.rules_budget(budget), measure=tokens.count)
     shown_ids = [id_ for id_, text in ruled.shown if page.add("rule", rules[id_], text)]
-    # What the prompt brings up stands below by itself.
+    # Memories that the prompt triggers get a part of their own below.
     named_ids = page.name("Also: ", [rules[id_] for id_ in ruled.named if id_ not in triggered])
     marks = [sessions.rule_mark(rules[id_], text=True) for id_ in shown_ids]
     return marks + [sessions.rule_mark(memory, text=False) for memory in named_ids]
@@ -202,7 +202,7 @@ def _folder(
     budget: int,
     decided: dict[int, _Decided],
 ) -> None:
-    """Where the folder stands by its newest memory."""
+    """The state of the spec folder, by its newest memory."""
     page.heading(f"## {folder}")
     text = runtime.store.documents.text(newest.id)
     summary = sessions.body(text) if loading == "auto" else _standing(text)
@@ -210,7 +210,7 @@ def _folder(
 
 
 def _newest(runtime: Runtime, folder: str) -> list[Memory]:
-    """What was saved last in the folder and still holds; without saved memories its documents."""
+    """The memories saved last in the folder that are still valid; its spec documents where there are none."""
     for source in (Source.MEMORY, None):
         memories = runtime.store.documents.find(Filter(spec_folder=folder, source=source))
         if newest := [memory for memory in memories if sessions.may_surface(runtime, memory)][:OFFERS]:
@@ -219,7 +219,7 @@ def _newest(runtime: Runtime, folder: str) -> list[Memory]:
 
 
 def _offers(newest: Sequence[Memory], *, most: int) -> list[Offer]:
-    """Nothing is loaded without consent: the choices to put before a person, by id alone where room is short."""
+    """The choices to offer a person, as nothing is loaded without consent; by id alone where room is short."""
     if not newest:
         return []
     offers = [
@@ -245,17 +245,17 @@ def _standing(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Decided:
-    """What a memory decided that bears on the prompt."""
+    """A decision in a memory that concerns the prompt."""
 
     memory: Memory
     passage: StoredPassage
     text: str
-    section: bool  # of decisions; else the memory as a whole is one
-    answers: bool  # the prompt by itself; else something else that was found does
+    section: bool  # True: a section of decisions; False: the whole memory is a decision
+    answers: bool  # whether it matches the prompt clearly by itself
 
 
 def _decided_on(runtime: Runtime, request: ContextRequest, folder: str | None) -> dict[int, _Decided]:
-    """Decisions that bear on the prompt, or on the folder's topic: sections and memories of that kind, nothing else."""
+    """Decisions that concern the prompt or the topic of the folder: sections and memories of that type."""
     topic = request.prompt or (folder or "").replace("-", " ").replace("/", " ")
     search_request = SearchRequest(query=topic, also=request.also, spec_folder=folder, include_constitutional=False)
     decided: dict[int, _Decided] = {}
@@ -268,7 +268,7 @@ def _decided_on(runtime: Runtime, request: ContextRequest, folder: str | None) -
             if passage is not None and result.memory.id not in decided:
                 words = long_lines.text_of(runtime.store.documents.text(result.memory.id).split("\n"), passage)
                 answers = result.match is None or ranking.answers(result)
-                if text := sessions.without_tags(words):  # a heading alone decides nothing
+                if text := sessions.without_tags(words):  # a heading alone is no decision
                     decided[result.memory.id] = _Decided(
                         result.memory, passage, _replaced(result) + text, section=section, answers=answers
                     )
@@ -276,7 +276,7 @@ def _decided_on(runtime: Runtime, request: ContextRequest, folder: str | None) -
 
 
 def _decisions(page: _Page, decided: Mapping[int, _Decided]) -> None:
-    """Those of memories that are not there yet: a memory stands in one place, with all that is said of it."""
+    """Add the decisions of memories that are not shown yet: each memory is shown in one place."""
     page.heading("## Decisions that bear on it")
     left = (decision for decision in decided.values() if decision.memory.id not in page.shown)
     for decision in islice(left, DECISIONS):
@@ -284,14 +284,14 @@ def _decisions(page: _Page, decided: Mapping[int, _Decided]) -> None:
 
 
 def _with_decision(text: str, decided: _Decided | None) -> str:
-    """What is said of a memory, with its decision, unless that is what is said already."""
+    """The text of a memory followed by its decision, unless the text contains it already."""
     if decided is None or not decided.section or decided.text in text:
         return text
     return f"{text}\ndecision: {decided.text}" if text else decided.text
 
 
 def _nearest(runtime: Runtime, page: _Page, request: ContextRequest, folder: str | None) -> None:
-    """What answers the prompt best, if anything does and it is not there yet."""
+    """Add the best match for the prompt, if there is a clear one that is not shown yet."""
     search_request = SearchRequest(
         query=request.prompt, also=request.also, spec_folder=folder, include_constitutional=False
     )
@@ -299,7 +299,7 @@ def _nearest(runtime: Runtime, page: _Page, request: ContextRequest, folder: str
     if not ranking.close:
         return
     page.heading("## Nearest to the prompt")
-    # Nobody asked for this text: what nobody vouched for stays out of it. A search brings it, marked.
+    # The user did not ask for this text, so unvouched memories are left out; a search returns them, marked.
     fitting = [result for result in ranking.found if result.memory.trusted and result.memory.id not in page.shown]
     with_words = (
         (result, words_of) for result in fitting if not result.superseded_by and (words_of := _words(runtime, result))
@@ -309,14 +309,14 @@ def _nearest(runtime: Runtime, page: _Page, request: ContextRequest, folder: str
 
 
 def _words(runtime: Runtime, result: searching.RankedMemory) -> tuple[StoredPassage, str] | None:
-    """Its best passage that is more than a heading."""
+    """The text of its best passage that is more than a heading."""
     lines = runtime.opened(result.memory).lines
     passages = ((p, sessions.without_tags(long_lines.text_of(lines, p))) for p in result.matched)
     return next(((passage, words) for passage, words in passages if words.strip()), None)
 
 
 def _replaced(result: searching.RankedMemory) -> str:
-    """An agent that acts on a decision must know that it no longer holds."""
+    """The note that a decision was superseded: an agent must not act on it."""
     by = ", ".join(f"#{id_}" for id_ in result.superseded_by)
     return f"Superseded by {by}: " if by else ""
 

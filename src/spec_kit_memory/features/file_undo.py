@@ -46,14 +46,14 @@ def obstacle(runtime: Runtime, former: Former) -> Text:
 
 
 def put_back(runtime: Runtime, formers: Sequence[Former]) -> list[Step]:
-    """What makes all of them what they were. Ask `obstacle` before."""
+    """Plan the steps that restore these files. Check `obstacle` first."""
     drawer = file_changes.drawer(runtime.now())
     steps = [_put_one_back(runtime, former, drawer) for former in _one_for_each_path(formers)]
     return [step for step in steps if step is not None]
 
 
 def _one_for_each_path(formers: Sequence[Former]) -> list[Former]:
-    """A file that was changed twice goes back to what it was before the first of the changes."""
+    """One entry per path: a file that was changed twice goes back to its state before the first change."""
     by_path: dict[str, Former] = {}
     for former in formers:
         first = by_path.setdefault(former.file.path, former)
@@ -62,7 +62,7 @@ def _one_for_each_path(formers: Sequence[Former]) -> list[Former]:
 
 
 def edit_back(runtime: Runtime, stored: str, edit: Callable[[str], str]) -> list[Step]:
-    """What changes a file in place, where its former bytes cannot be put back as a whole."""
+    """Plan an edit of a file whose former bytes cannot be restored as a whole."""
     step = file_changes.rewrite(runtime.settings, stored, edit, scope=runtime.scope)
     return [step] if step else []
 

@@ -14,14 +14,14 @@ from spec_kit_memory.files import disk, paths, pending
 
 
 def stored_path(runtime: Runtime, path: str) -> str:
-    """The path as the index knows it; outside of what this session may see is an error."""
+    """The stored form of a path; an error where it is outside of the caller's scope."""
     if path.startswith(CHAT):
         return path
     return paths.stored_form(runtime.settings, paths.contained(runtime.settings, path, scope=runtime.scope))
 
 
 def refresh(runtime: Runtime, path: str) -> Text:
-    """Index the file again if it changed since; says why where the older text must do.
+    """Index the file again if it changed; returns a remark where only the older text can be shown.
 
     A file that vanished or went bad is left to the scan, and nobody who reads waits long for others who write.
     """
@@ -43,7 +43,7 @@ def refresh(runtime: Runtime, path: str) -> Text:
 
 
 def stale(runtime: Runtime) -> list[Advice]:
-    """Live rows whose file is gone: a scan has not seen it yet."""
+    """Remarks on live rows whose file is gone, which no scan has noticed yet."""
     if runtime.accepts:
         return []
     there = _Listed(runtime.settings.root)

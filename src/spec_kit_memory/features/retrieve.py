@@ -29,14 +29,14 @@ class Reach(NamedTuple):
     """How far a question looks: measured in docs/explain/ranking.md."""
 
     depth: int  # candidates of each leg
-    # Of these so many are worth looking at word by word.
+    # The number of candidates that are compared word by word.
     passages: int
     tokens: int
-    outside: int  # of what a state or an expiry keeps out: only the best are told
+    outside: int  # candidates of those that a state or an expiry excludes
 
 
 ALONE = Reach(depth=300, passages=160, tokens=24_000, outside=40)
-# Several texts agree early on what is good, and each costs as much as the query.
+# Fewer with several texts: they agree early on what is good, and each costs as much as the query.
 HELPED = Reach(depth=100, passages=60, tokens=12_000, outside=20)
 
 
@@ -48,7 +48,7 @@ class TextHits:
         # By passage id.
         self.text = dict(map(_SCORE, by_text))
         self.vector = dict(map(_SCORE, by_vector))
-        # A vector below the depth of its leg is at most as good as the last in it.
+        # A vector below the depth of its leg is at most as near as the last one in it.
         self.last_vector = by_vector[-1].score if by_vector else 0.0
 
     def estimates(self) -> dict[int, float]:
@@ -58,7 +58,7 @@ class TextHits:
 
 
 class Hits:
-    """What was found for the texts of a question, before anything is looked at closely; the query's come first."""
+    """What both legs found for each text of a question, the query first; nothing is compared word by word yet."""
 
     def __init__(self, texts: Sequence[TextHits]) -> None:
         self.texts = texts
@@ -70,7 +70,7 @@ class Hits:
         self.estimates = self._estimate()
 
     def promising(self) -> list[int]:
-        """The passages, most promising first; of equal ones the earlier."""
+        """Passage ids by estimate, highest first; of equal ones the smaller id."""
         return sorted(sorted(self.estimates), key=self.estimates.__getitem__, reverse=True)
 
     def _estimate(self) -> dict[int, float]:
@@ -85,7 +85,7 @@ class Hits:
         return {id_: number / len(self.texts) for id_, number in total.items()}
 
     def memories(self) -> dict[int, float]:
-        """The memories and the highest estimate of their passages."""
+        """Memory ids with the highest estimate among their passages."""
         worst_first = sorted(self.estimates.items(), key=itemgetter(1))
         return {self.memory_of[passage_id]: number for passage_id, number in worst_first}
 
@@ -102,7 +102,7 @@ class Hits:
 
 
 class Reading(NamedTuple):
-    """The candidates as one text of a question sees them."""
+    """The candidates as ranked for one text of a question."""
 
     candidates: Sequence[Candidate]
     words: np.ndarray | None  # as `relevance.fuse` takes them, a column for each candidate
@@ -117,12 +117,12 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The candidates of one question: passage id -> how relevant it is, and by what."""
+    """The candidates of one question, with their relevance and its parts."""
 
     relevance: Fused
     passages: Mapping[int, StoredPassage]
     hits: Hits  # those left out of the pool included
-    match: Mapping[int, float | None]  # how well each answers by itself; empty where the model has no curve
+    match: Mapping[int, float | None]  # passage id -> match; empty where the model has no curve
     readings: Sequence[Reading]  # one for each text
     method: str  # hybrid | text | vector
     unavailable: tuple[Text, ...] = ()
@@ -171,7 +171,7 @@ class Question:
             self._embeddings, self._started = self._runtime.meaning.end(self._started), None
             try:
                 why = _foreign(self._runtime, len(self._embeddings[0].vector)) if self._embeddings else ""
-            except ProviderUnavailable as error:  # it does not even say which model it is
+            except ProviderUnavailable as error:  # the provider does not answer which model it is
                 self._runtime.meaning.failed(error)
                 self._embeddings = ()
             else:
@@ -195,7 +195,7 @@ class Question:
 
 
 def _foreign(runtime: Runtime, dimensions: int) -> Text:
-    """Why the vectors of the index say nothing to the query's; "" if they are of one model."""
+    """Why the vectors of the index cannot be compared with the query's; "" if they are of the same model."""
     stored, embedder = runtime.store.care.stats(), runtime.meaning.embedder()
     stored_model = (stored["weights_hash"], stored["dimensions"])
     if embedder is None or not stored_model[0] or stored_model == (embedder.weights_hash, dimensions):
@@ -204,14 +204,14 @@ def _foreign(runtime: Runtime, dimensions: int) -> Text:
 
 
 def prepare(runtime: Runtime, query: Query, *, also: Sequence[Query] = (), mode: str = "hybrid") -> Question:
-    """`also`: the same in other words."""
+    """Start embedding the query and `also`, the same question in other words."""
     return Question(runtime, (query, *also), mode=mode)
 
 
 def look(runtime: Runtime, question: Question, where: Filter) -> Hits:
-    """What each leg finds within `where`."""
+    """The hits of both legs within `where`."""
     store, depth = runtime.store, question.reach.depth
-    # The words first, while the texts are being embedded.
+    # Text search runs while the texts are being embedded.
     by_text = [store.documents.match(text.terms, where, depth) if question.text else [] for text in question.texts]
     vectors = [embedding.vector for embedding in question.embeddings]
     by_vector = [store.vectors.match(vector, where, depth) for vector in vectors] or [[] for _ in by_text]
@@ -262,7 +262,7 @@ def led_to_sections(pool: Pool, passages_of: Callable[[int], Sequence[StoredPass
 
 
 def _section(question: StoredPassage, passages: Sequence[StoredPassage]) -> StoredPassage | None:
-    """The one that the question names; another, or None, if the file has just changed."""
+    """The section that the question belongs to; None if the file has just changed."""
     sections = [passage for passage in passages if not passage.question]
     question_lines = (question.first_line, question.last_line)
     return next(
@@ -272,7 +272,7 @@ def _section(question: StoredPassage, passages: Sequence[StoredPassage]) -> Stor
 
 
 def match_outside(runtime: Runtime, question: Question, pool: Pool, outside: Hits) -> Pool:
-    """The pool with what a filter kept out of it: all of them are measured alike, so that they can be compared."""
+    """The pool together with what a filter excluded, so that both are scored alike and can be compared."""
     most = outside.promising()[: question.reach.outside]
     passages = {passage.id: passage for passage in runtime.store.documents.passages(most)}
     beyond = _pool(runtime, question, outside, passages)
@@ -322,7 +322,7 @@ def _fuse(runtime: Runtime, readings: Sequence[Reading]) -> Fused:
 
 
 def _match(runtime: Runtime, question: Question, hits: Hits, readings: Sequence[Reading]) -> dict[int, float | None]:
-    """How well each candidate answers by itself, by the text that it answers best, where the model has a curve."""
+    """The match of each candidate with the text that it answers best; empty where the model has no curve."""
     embedder = runtime.meaning.embedder() if question.embeddings else None
     curve = calibration.CURVES.get(embedder.name) if embedder else None
     passages = runtime.store.care.stats()["passages"] if curve else 0
@@ -371,7 +371,7 @@ def _promising(runtime: Runtime, hits: Hits, reach: Reach, *, results: int) -> d
 
 
 def _in_turn(runtime: Runtime, ids: Sequence[int]) -> Iterator[StoredPassage]:
-    """A few at a time: the room is mostly taken before the last."""
+    """Read passages a few at a time, as mostly not all of them are needed."""
     for at in range(0, len(ids), LEAST_PASSAGES):
         yield from runtime.store.documents.passages(ids[at : at + LEAST_PASSAGES])
 
@@ -388,7 +388,7 @@ def _method(hits: Hits, question: Question) -> str:
 
 
 def _words(runtime: Runtime, embeddings: Sequence[QueryEmbedding], ids: list[int]) -> list[np.ndarray] | None:
-    """Late interaction between the words of each text and each candidate's, where both are known."""
+    """Late interaction between the words of each text and of each candidate, where both have token states."""
     states = [embedding.states for embedding in embeddings if embedding.states is not None]
     if not states or len(states) < len(embeddings):
         return None
@@ -397,7 +397,7 @@ def _words(runtime: Runtime, embeddings: Sequence[QueryEmbedding], ids: list[int
 
 
 def _pending(question: Question, hits: Hits, passages: Mapping[int, StoredPassage]) -> frozenset[int]:
-    """Passages without a vector yet. Where the model gives token states, those tell it."""
+    """Passages that have no vector yet; known from token states where the model has them."""
     if not question.embeddings or question.embeddings[0].states is not None:
         return frozenset()
     with_vector = {id_ for text in hits.texts for id_ in text.vector}

@@ -1,4 +1,4 @@
-"""Which parts does a verb work with, and for whom? One small object holds them; `Workspace` makes it.
+"""Which parts of a workspace does a verb use, for which caller? `Workspace` makes a `Runtime` for each caller.
 
 Two handles on one store: `store` sees what the caller may see and serves every verb;
 `whole` sees the workspace and serves only what keeps the index in step with the files.
@@ -48,13 +48,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# A provider that failed is asked again after this long; until then answers are by text.
+# After a failure the provider is not called for this long; searches use text only.
 RETRY_SECONDS = 30.0
-MAIN_CHECKOUT = "main"  # what results of a worktree say of memories that lie in the main checkout
+MAIN_CHECKOUT = "main"  # `checkout` of results that come from the main checkout of a worktree
 # A provider has a deadline of its own. This one also holds for what it cannot bound: a model that is slow to load,
 # headers that come a byte at a time.
 PATIENCE_SECONDS = 10
-# Of so many scopes the phrases, rules and answers are kept ready; those of others are read again.
+# The number of scopes whose phrases, rules and answers are cached.
 MOST_VIEWS = 64
 
 
@@ -63,7 +63,7 @@ class Past(Protocol):
 
 
 class Meaning:
-    """The embedder, opened when first needed, and why it cannot be used if it cannot."""
+    """The embedder, opened at first use, and the reason why it cannot be used, if any."""
 
     def __init__(self, settings: Settings, *, now: Callable[[], datetime], embedder: Embedder | None = None) -> None:
         self._settings = settings
@@ -74,7 +74,7 @@ class Meaning:
         self._failed_at: datetime | None = None
         self._stuck: list[Future[list[QueryEmbedding]]] = []
         self.problem: Text = ""
-        self.advice: Text = ""  # the next step that the problem's own hint names
+        self.advice: Text = ""  # the next step, from the hint of that problem
 
     @property
     def wanted(self) -> bool:
@@ -82,7 +82,7 @@ class Meaning:
 
     @property
     def down(self) -> bool:
-        """Did it fail a moment ago? A clock that was set back must not make that moment last."""
+        """Did it fail a moment ago? A clock that is set back must not extend that pause."""
         if self._failed_at is None:
             return False
         return 0 <= (self._now() - self._failed_at).total_seconds() < RETRY_SECONDS
@@ -108,7 +108,7 @@ class Meaning:
         def run() -> None:
             try:
                 future.set_result(self.queries(texts))
-            except BaseException as error:  # a fault of ours: told here, and where the result is asked for
+            except BaseException as error:  # a fault of ours: recorded here, raised where the result is read
                 future.set_exception(error)
                 raise
 
@@ -130,7 +130,7 @@ class Meaning:
             return []
 
     def queries(self, texts: Sequence[str]) -> list[QueryEmbedding]:
-        """The vectors of a question's texts, or none with `problem` saying why."""
+        """The vectors of these texts; none where it fails, with the reason in `problem`."""
         if not self.wanted:
             self.problem = finding("semantic-search-off")
             return []
@@ -153,7 +153,7 @@ class Meaning:
         self.problem, self.advice = f"{error.code} {error.message}", next(iter(error.advice), "")
 
     def check(self) -> Text:
-        """Why nothing can be embedded now, tried out; "" if it can, or nobody wants it."""
+        """Try to embed; returns why it fails, or "" if it works or is switched off."""
         if not self.wanted:
             return ""
         future = None if self.down else self.begin(["probe"])
@@ -182,7 +182,7 @@ class OpenedText:
 
     @property
     def offsets(self) -> list[int]:
-        """What the lines of the layout before each take in an answer."""
+        """The size in an answer of all lines before each line."""
         if self._offsets is None:
             lines = self.layout.lines
             self._offsets = tokens.offsets(self.text if len(lines) == len(self.lines) else "\n".join(lines))
@@ -198,7 +198,7 @@ class OpenedText:
 
 
 class Shelf:
-    """Texts that were shown lately. A text is known by its hash, so none is ever stale."""
+    """A cache of texts that were shown lately, by content hash, so that no entry can be stale."""
 
     MOST_CHARACTERS = 4_000_000
 
@@ -230,7 +230,7 @@ class Shelf:
 
 
 class SearchCache:
-    """Answers to repeated questions, thrown away as a whole when any memory changed."""
+    """A cache of answers to repeated questions, cleared when any memory changes."""
 
     SIZE = 256
 
@@ -253,13 +253,13 @@ class SearchCache:
 
 
 class ScopeView:
-    """State shared by the callers of one scope only: all of it depends on what that scope sees."""
+    """State that depends on what a scope may see, shared by the callers of that scope."""
 
     def __init__(self, store: Index, scope: Scope) -> None:
         self.scope = scope
         self.store = store
         self.answers = SearchCache()
-        # By connection: which rules it was told; see `sessions.rules_sent_to`.
+        # By connection: which rules it was sent; see `sessions.rules_sent_to`.
         self.told: dict[str, frozenset[str]] = {}
         # What spec folders are about, by name, with the state of the folder that was read.
         self.profiles: dict[str, tuple[object, Profile]] = {}
@@ -285,7 +285,7 @@ class ScopeView:
 
 
 class SharedParts:
-    """What all callers of a workspace have together, and what is only made when one of them needs it."""
+    """The parts that all callers of a workspace share, each made at first use."""
 
     def __init__(self, whole: Index, make_sync: Callable[[], Sync]) -> None:
         self.whole = whole
@@ -310,7 +310,7 @@ class SharedParts:
             return view
 
     def code_files(self, settings: Settings) -> CodeFiles:
-        """The project's files that memories name, as they are now."""
+        """The files of the project that memories cite, in their present state."""
         if self._code_files is None:
             from spec_kit_memory.files.cited_code import CodeFiles
 
@@ -327,7 +327,7 @@ class SharedParts:
 
 
 class Runtime:
-    """The parts of a workspace as one caller has them. Making one for another caller costs a look into a table."""
+    """The parts of a workspace as one caller sees them. Making one for another caller is a dictionary lookup."""
 
     def __init__(
         self,
@@ -359,7 +359,7 @@ class Runtime:
 
     @property
     def sync(self) -> Sync:
-        """Made when first needed: a hook that only reads never loads what indexes."""
+        """Made at first use, so that a hook that only reads never loads the modules that index."""
         return self.view.sync or self.shared.sync(self.view)
 
     @property
@@ -369,7 +369,7 @@ class Runtime:
 
     @property
     def accepts(self) -> bool:
-        """On a team server: nobody's files are here, and changes of them are accepted in the index."""
+        """On a team server: there are no files here, and changes of files are accepted in the index."""
         return self.whole.outbox is not None
 
     @property
@@ -389,7 +389,7 @@ class Runtime:
         return advise("take-back-on-page") if self.is_team else advise("take-back")
 
     def meant_folder(self, name: str) -> Advice:
-        """What to ask for instead of a spec folder that nothing is in."""
+        """Advice on an empty or unknown spec folder: the names that were probably meant."""
         names = {tally.spec_folder for tally in self.store.documents.tally() if tally.spec_folder}
         near = near_folders(name, names)
         return advise("near-folders", names=tuple(near)) if near else advise("list-folders")
@@ -400,7 +400,7 @@ class Runtime:
             self.shared.background.wake()
 
     def doing(self) -> Advice | None:
-        """What goes on behind the answers, in words."""
+        """The background work in progress, if any."""
         return self.shared.background.doing() if self.shared.background else None
 
     def matcher(self) -> Matcher:
@@ -413,7 +413,7 @@ class Runtime:
         return self.shared.shelf.get(memory.content_hash, lambda: self._text(memory))
 
     def opened_together(self, memories: Sequence[Memory]) -> dict[int, OpenedText]:
-        """By memory id; what is not at hand is read at once."""
+        """The opened texts by memory id; those that are not cached are read with one query."""
         missing = self.shared.shelf.missing(memory.content_hash for memory in memories)
         for content_hash, text in self.store.documents.text(content_hashes=missing).items() if len(missing) > 1 else ():
             self.shared.shelf.put(content_hash, text)
@@ -464,11 +464,11 @@ class Runtime:
         self._count(due, now)
 
     def flush(self) -> None:
-        """Write what was counted and not written yet."""
+        """Write the uses that were counted and not written yet."""
         self._count(self.shared.accesses.drain(), self.now())
 
     def _count(self, due: Mapping[int, float], now: datetime) -> None:
-        """A read is answered though nothing can be written: another process writes, the disk is full or read-only."""
+        """Write uses; a failure is logged and never fails the read that was counted."""
         if not due:
             return
         from spec_kit_memory.files import activity  # a hook that counts nothing loads nothing to count with
@@ -482,7 +482,7 @@ class Runtime:
             self.shared.accesses.put_back(due, at=now)
 
     def sent(self, verb: str, tokens: int) -> None:
-        """An answer of so many tokens went to a session."""
+        """Record that a session was sent an answer of so many tokens."""
         if not self.caller.observer:
             from spec_kit_memory.files import activity
 

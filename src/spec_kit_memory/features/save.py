@@ -45,7 +45,7 @@ def save(runtime: Runtime, request: SaveRequest) -> SaveAnswer:
     contents = [
         name for name, value in (("filePath", file_path), ("context", context), ("text", text)) if value is not None
     ]
-    if len(contents) > 1 and not context:  # whoever fills in every parameter means nothing by an empty one
+    if len(contents) > 1 and not context:  # models that fill in every parameter mean nothing by an empty one
         contents = [name for name in contents if name != "context"]
     if len(contents) != 1:
         raise MissingParameter(f"save got {' and '.join(contents)}", hint="give exactly one of them")
@@ -121,7 +121,7 @@ def _saved(memory: Memory, result: PutResult) -> SaveAnswer:
 
 @dataclass(frozen=True)
 class _Draft:
-    """What is to be remembered, read and free of secrets."""
+    """What will be saved: parsed and free of secrets."""
 
     session: SessionData
     redacted: Mapping[str, int] = field(default_factory=dict)
@@ -142,7 +142,7 @@ class _Draft:
 
     @cached_property
     def words(self) -> str:
-        """Everything that was said, for finding phrases and the folder."""
+        """All of its text, to find phrases and the folder."""
         session = self.session
         parts = [session.title, session.summary, *session.next_steps, *session.blockers]
         # A line each: the end of one and the beginning of the next are no phrase.
@@ -214,8 +214,8 @@ def _write(
         problems = remarks.of(runtime, [runtime.store.documents.get(memory_id)])[memory_id]
         answer = replace(answer, warnings=(*answer.warnings, *problems))
     try:
-        # The memory is kept by now: what fails here is told, and no reason to save it again.
-        if not runtime.accepts:  # one file that every save of everybody changes would be nothing but conflicts
+        # The memory is saved by now: a failure here is a warning, and no reason to save it again.
+        if not runtime.accepts:  # in git, one file that every save changes would cause constant conflicts
             _metadata(
                 runtime.settings,
                 saved.path,
@@ -233,7 +233,7 @@ def _write(
 
 
 def _note_citations(runtime: Runtime, memory_id: int, *, is_new: bool = False) -> None:
-    """The memory is kept by now, and no reason to refuse it: a scan notes what could not be noted here."""
+    """Record the cited files. The memory is saved by now, so a failure is left to the next scan."""
     if runtime.accepts:
         return
     with suppress(DatabaseBusy, DatabaseUnusable):
@@ -241,7 +241,7 @@ def _note_citations(runtime: Runtime, memory_id: int, *, is_new: bool = False) -
 
 
 def _folder_warnings(in_data: str | None, argument: str | None, placed: choose_folder.Placed) -> list[Text]:
-    """The data and the argument may name two folders: the argument is the later word."""
+    """A warning where the data and the argument name different folders; the argument is used."""
     if not in_data or not argument:
         return []
     folder = clean_folder(in_data)
@@ -269,7 +269,7 @@ def _stored_duplicate(
 def _already_stored(
     runtime: Runtime, answer: SaveAnswer, existing: Memory, draft: _Draft, *, dry_run: bool, on_similar: str
 ) -> SaveAnswer:
-    """Nothing is written for a text that is there; the merge that was offered with it can still be done."""
+    """The answer for a text that is stored already: nothing is written, but it can still be merged."""
     unused = [phrase for phrase in draft.session.triggers if phrase not in existing.attributes.triggers]
     warnings: list[Text] = list(answer.warnings)
     if unused:
@@ -300,7 +300,7 @@ def _already_stored(
 
 
 def _joined(runtime: Runtime, answer: SaveAnswer, memory_id: int) -> SaveAnswer:
-    """The answer after the most similar memory was taken in, or with the reason why none was."""
+    """Merge the most similar memory into this one; the answer says what was merged, or why nothing was."""
     memory = runtime.store.documents.get(memory_id, any_presence=True)  # another process may have deleted it by now
     others = tuple(row for row in answer.similar if row.id != memory_id)
     other = near_duplicates.mergeable(runtime, others, memory)
@@ -315,7 +315,7 @@ def _joined(runtime: Runtime, answer: SaveAnswer, memory_id: int) -> SaveAnswer:
     try:
         done = merge.join(runtime, memory_id=other.id, into=memory_id)
     except SpecKitMemoryError as error:
-        # The memory is kept by now, and so is the other one.
+        # Both memories are still there.
         message = finding("not-merged", id=other.id, reason=error.message)
         return replace(answer, warnings=(*answer.warnings, message), similar=others)
     return replace(

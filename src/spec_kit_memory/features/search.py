@@ -38,9 +38,9 @@ from spec_kit_memory.features.retrieve import Hits, Pool, Question
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.requests import SearchRequest as Request
 
-# Of each concept so many memories are named that match it.
+# How many matching memories are named for each concept.
 MOST_NAMED = 3
-# How often a search beside somebody who writes begins anew.
+# How often a search starts again because another process wrote meanwhile.
 MOST_LOOKS = 3
 _WORDS = re.compile(r"[^\W_]+")
 _NO_COUNTS: Mapping[str, int] = MappingProxyType({})
@@ -48,28 +48,28 @@ _NO_QUESTIONS: Mapping[int, str] = MappingProxyType({})
 
 
 class RankedMemory(NamedTuple):
-    """One memory that matched, by its best passage. Hundreds are found and ten shown: the rest is scored on demand."""
+    """One memory that matched. Its passages are scored on demand, as hundreds match and ten are shown."""
 
     memory: Memory
     state: State
     scored: Scored
     matched: Sequence[StoredPassage]  # best first
     score: Callable[[StoredPassage], Scored]
-    matches: Mapping[int, float | None]  # by passage id: how well each answers by itself
-    questions: Mapping[int, str] = _NO_QUESTIONS  # by passage id: the question of the memory's own that led to it
+    matches: Mapping[int, float | None]  # by passage id: how well each answers, 0 to 1
+    questions: Mapping[int, str] = _NO_QUESTIONS  # by passage id: the question in the memory that led to it
     concepts: Mapping[str, int] = _NO_COUNTS
     superseded_by: tuple[int, ...] = ()
     contradicts: tuple[int, ...] = ()
-    supersedes: tuple[int, ...] = ()  # others that were found: it stands above them, whatever its score
+    supersedes: tuple[int, ...] = ()  # other matches that rank below it, whatever their score
 
     @property
     def match(self) -> float | None:
-        """How well it answers by itself, 0 to 1; None where that cannot be told."""
+        """How well it answers, 0 to 1; None where that cannot be computed."""
         return self.matches.get(self.matched[0].id)
 
     @property
     def question(self) -> str:
-        """The question that this memory says it answers, where that is what matched best; else ""."""
+        """The question in this memory that matched best; "" where its text matched better."""
         return self.questions.get(self.matched[0].id, "")
 
     @property
@@ -90,7 +90,7 @@ class Ranking:
     unavailable: tuple[Text, ...]
     legs: Mapping[str, int]
     historical: bool
-    scale: float | None = None  # what the formula's score was multiplied by; None: it is shown as it is
+    scale: float | None = None  # factor on the score of the formula; None: no factor
     steepness: int = 1  # of the relevance
     concepts: Mapping[str, ConceptMatches] = field(default_factory=dict)  # where each is, if none has all
 
@@ -298,7 +298,7 @@ def _counted(runtime: Runtime, concepts: Sequence[str], result: RankedMemory) ->
 
 
 def _where_found(runtime: Runtime, concepts: Concepts) -> dict[str, ConceptMatches]:
-    """Of each concept how many memories match it, and the best of them."""
+    """For each concept: how many memories match it, and the best of them."""
     best = {id_ for ids in concepts.found.values() for id_ in ids[:MOST_NAMED]}
     titles = {memory.id: memory.title for memory in runtime.store.documents.many(sorted(best))}
     return {
@@ -321,7 +321,7 @@ def _score(
     hot: frozenset[int],
     only: Set[int] | None = None,
 ) -> list[RankedMemory]:
-    """Every memory of the pool, or those named, by the formula; best first."""
+    """Score every memory of the pool, or those in `only`, by the formula; best first."""
     grouped = pool.by_memory()
     if only is not None:
         grouped = {id_: passages for id_, passages in grouped.items() if id_ in only}
@@ -356,7 +356,8 @@ def _passage_score(
 
 
 def _scale(results: Sequence[RankedMemory]) -> float | None:
-    """What makes the best one's score its match: importance, age and use order, and never make a bad match look good.
+    """The factor that makes the best score equal to its match: importance, age and use order results, but never make a
+    bad match look good.
 
     None where the match of the best is not known.
     """
@@ -370,7 +371,7 @@ def _shown(result: RankedMemory, scale: float | None) -> RankedMemory:
     if scale is None:
         return result
     score = result.score
-    # All fields by place: `_replace` takes twice as long, and hundreds are shown.
+    # Positional arguments: `_replace` takes twice as long, and this runs hundreds of times.
     return RankedMemory(
         result.memory,
         result.state,
@@ -398,14 +399,14 @@ def _state(memory: Memory, hot: frozenset[int], now: datetime) -> State:
 
 
 def _keywords(query: Query, memory: Memory, passages: Sequence[StoredPassage]) -> float:
-    """A conversation's title is only its beginning, not a name that somebody chose."""
+    """The share of the query's words in titles and anchors. A chat's title, only its beginning, does not count."""
     if memory.source is Source.CHAT:
         return 0.0
     return ranking.keyword_share(query.keywords, memory.attributes, [p.anchor for p in passages if p.anchor])
 
 
 def _turns(runtime: Runtime, request: Request) -> tuple[int, Mapping[int, int]]:
-    """The session's turn, and how many turns ago it came upon each memory; nothing fades without a session."""
+    """The turn of the session, and how many turns ago each memory was last shown; empty without a session."""
     session_id = request.session_id if runtime.settings.decay.model == "turns" else None
     session = runtime.store.record.session(session_id) if session_id else None
     if session is None:
@@ -416,7 +417,7 @@ def _turns(runtime: Runtime, request: Request) -> tuple[int, Mapping[int, int]]:
 def _recency_at(
     runtime: Runtime, request: Request, query: Query, now: datetime
 ) -> Callable[[Memory, State, int], float]:
-    """What age leaves of each memory, by its state and the turns since it came up; a search wants it of hundreds."""
+    """Returns a function for the decay of a memory, by its state and the turns since it was shown."""
     settings = runtime.settings.decay
     if not request.use_decay or query.historical or not settings.enabled:
         return lambda memory, state, turns: 1.0
@@ -431,7 +432,7 @@ def _recency_at(
 def _without_dim(
     request: Request, results: list[RankedMemory], least: float
 ) -> tuple[list[RankedMemory], list[RankedMemory]]:
-    """Dormant memories need a clear match, unless the caller named states; by relevance where match is not known."""
+    """Split off dormant memories without a clear match, unless the caller named states."""
     if request.state_filter or request.min_state:
         return results, []
     bright: list[RankedMemory] = []
@@ -453,7 +454,7 @@ def _without_low(request: Request, results: list[RankedMemory]) -> tuple[list[Ra
 
 
 def _linked(runtime: Runtime, results: list[RankedMemory]) -> list[RankedMemory]:
-    """Superseded ones directly below what supersedes them; contradictions named."""
+    """Move superseded memories directly below their successors, and note contradictions."""
     kinds = (Relation.SUPERSEDES, Relation.CONTRADICTS)
     links = runtime.store.record.links([f.memory.id for f in results], relations=kinds) if results else []
     replaced_by = _pairs(links, Relation.SUPERSEDES)
@@ -505,13 +506,13 @@ def _held_back(
     first: RankedMemory | None,
     hot: frozenset[int],
 ) -> HeldBack:
-    """The matches that a state, an expiry or a threshold kept out, and the best of them by the score of results."""
+    """Counts the matches that a state, an expiry or a threshold excluded, with the best of them."""
     outside = replace(hard, without=soft)
     hidden = runtime.store.documents.count(outside) > 0
     if not (hidden or dormant or low or stale):
         return HeldBack()
     estimated = pool.hits.memories()
-    # What estimates less than the last one shown, and has none of the words, is no match to speak of.
+    # A memory without words of the query that is estimated below the last result is no match.
     least = sorted(estimated.values())[-request.limit] if len(estimated) >= request.limit else -1.0
     reasons: dict[int, str] = {}
     for reason, results in (("dormant", dormant), ("minScore", low), ("stale", stale)):
@@ -550,7 +551,7 @@ def _score_outside(
     first: RankedMemory | None,
     hot: frozenset[int],
 ) -> list[RankedMemory]:
-    """What was kept out, scored as if it had been found too: `first` has the score that it is shown with."""
+    """Score what was excluded like the results; `first` is the best result with its final score."""
     joined = retrieve.match_outside(runtime, question, pool, outside)
     hidden = set(outside.memory_of.values())
     only = hidden if first is None else hidden | {first.memory.id}
@@ -561,13 +562,13 @@ def _score_outside(
 
 
 def _matches(hits: Hits, estimated: Mapping[int, float], memory_ids: Iterable[int], least: float) -> set[int]:
-    """Those that have the words or a high enough estimate: everything is near to some degree."""
+    """The memories that have words of the query or a high enough estimate, as every vector is near to some degree."""
     worded = hits.with_words()
     return {id_ for id_ in memory_ids if id_ in worded or estimated[id_] >= least}
 
 
 def _outside(runtime: Runtime, request: Request, hits: Hits, least: float, hot: frozenset[int]) -> dict[int, str]:
-    """What matches and is let through by everything but its state or expiry, and which of the two it is."""
+    """Matches that only their state or their expiry excludes, and which of the two."""
     estimated = hits.memories()
     matched = _matches(hits, estimated, estimated, least)
     now, states = runtime.now(), wanted_states(request)

@@ -72,7 +72,7 @@ def sent_to(runtime: Runtime, session_id: str | None) -> frozenset[str]:
 
 
 def range_mark(memory: Memory, first: int, last: int) -> str:
-    """What is remembered of lines that were sent and are no whole passage; of these lines only, of this text only."""
+    """The mark of lines that were sent and are no whole passage; it is valid for this text only."""
     return f"lines:{memory.content_hash[:16]}:{first}-{last}"
 
 
@@ -93,19 +93,19 @@ def rules_sent_to(runtime: Runtime, session_id: str | None) -> frozenset[str]:
 
 
 def rule_mark(rule: Memory, *, text: bool) -> str:
-    """What is remembered of a rule that was sent. By its text: one that was changed is sent again."""
+    """The mark of a rule that was sent. It contains the text's hash, so a changed rule is sent again."""
     return f"rule:{rule.content_hash[:16]}:{'text' if text else 'name'}"
 
 
 def is_due(rule: Memory, sent_rules: Set[str], *, triggered: bool) -> bool:
-    """Must a rule be sent now? One that was only named before, if the question brings it up."""
+    """Must a rule be sent now? One whose title alone was sent before, only if the prompt triggers it."""
     if rule_mark(rule, text=True) in sent_rules:
         return False
     return triggered or rule_mark(rule, text=False) not in sent_rules
 
 
 def remember_rules(runtime: Runtime, marks: Iterable[str]) -> None:
-    """For a connection without a session; a command or a Python caller has none and gets the rules every time."""
+    """Remember rules that were sent over a connection without a session; commands and Python callers have none."""
     connection, new = runtime.caller.connection, frozenset(marks)
     if connection and new:
         runtime.view.told[connection] = runtime.view.told.pop(connection, frozenset()) | new
@@ -120,7 +120,7 @@ def with_sent(session: Session, hashes: Iterable[str]) -> Session:
 
 
 def keep_session(runtime: Runtime, session: Session) -> None:
-    """A question is answered though its session cannot be written: it is asked on with the older one."""
+    """Write the session; a failure is logged, and the answer is given with the older session."""
     try:
         runtime.store.record.put_session(session, runtime.now())
     except (DatabaseBusy, DatabaseUnusable) as error:
@@ -128,7 +128,7 @@ def keep_session(runtime: Runtime, session: Session) -> None:
 
 
 def session(runtime: Runtime, request: SessionRequest) -> SessionAnswer:
-    """What it attends to. Anew, what was sent to it counts as not sent: its model has forgotten it."""
+    """The working memory of a session. With `anew`, nothing counts as sent any more: its model has lost its context."""
     first = _is_first(runtime, request.session_id, request.event) if request.event else True
     current = open_session(runtime, request.session_id)
     if request.anew and current.sent:
@@ -176,7 +176,7 @@ def _is_first(runtime: Runtime, session_id: str, event: str) -> bool:
 
 
 def triggers(runtime: Runtime, request: TriggersRequest) -> TriggerAnswer:
-    """Memories whose phrases occur in the prompt, what the product offers, and, in a session, what is near."""
+    """Memories whose phrases occur in the prompt, suggestions, and in a session also linked memories."""
     prompt, limit, session_id = request.prompt, request.limit, kept_id(request.session_id)
     matches, memories = matching(runtime, prompt)
     first_matches = matches[:limit]
@@ -217,7 +217,7 @@ def _ids(memory_ids: Sequence[int]) -> tuple[str, ...] | Advice:
 
 
 def matching(runtime: Runtime, prompt: str) -> tuple[list[TriggerMatch], dict[int, Memory]]:
-    """All matches that may be shown, best first, and the memories of all: deprecated, archived and expired ones too."""
+    """The matches that may be shown, best first, and the memories of all matches, held back ones included."""
     matcher = runtime.matcher()
     matches = matcher.match(prompt)
     _note_prompt(runtime, matches)
@@ -236,7 +236,7 @@ def may_surface(runtime: Runtime, memory: Memory) -> bool:
 
 
 def _row(match: TriggerMatch | None, memory: Memory) -> TriggeredMemory:
-    """Without a match it is brought up by a link to one."""
+    """A row of the answer; without a match, the memory is linked to one that matched."""
     return TriggeredMemory(
         id=memory.id,
         title=memory.title,
@@ -250,7 +250,7 @@ def _row(match: TriggerMatch | None, memory: Memory) -> TriggeredMemory:
 
 
 class _Turn:
-    """One turn of a session: its attention before and after, and what it is shown."""
+    """One turn of a session: updates its attention and selects what is shown."""
 
     def __init__(self, runtime: Runtime, session_id: str, turn_number: int | None, loading: str | None) -> None:
         self._runtime = runtime
@@ -274,7 +274,7 @@ class _Turn:
             memory.id: memory
             for memory in self._runtime.store.documents.many([i for i in attended if i not in memories_by_id])
         }
-        # What was deleted takes no place in working memory.
+        # Deleted memories take no place in working memory.
         self.session = attention.forget(self.session, [i for i in attended if i not in memories_by_id])
         self._tiers = {memory.id: memory.tier for memory in memories_by_id.values()}
         self._titles = {memory.id: memory.title for memory in memories_by_id.values()}
@@ -302,7 +302,7 @@ class _Turn:
         )
 
     def _near(self, matched: Mapping[int, float], limit: int) -> list[tuple[Memory, float]]:
-        """What is linked to a match, or is a document of the same spec folder."""
+        """Memories that are linked to a match, or documents of the same spec folder."""
         if not matched:
             return []
         store = self._runtime.store
@@ -319,7 +319,7 @@ class _Turn:
         return [(memory, power[memory.id]) for memory in memories[:limit]]
 
     def _links(self, matched: Iterable[int], folders: Iterable[int]) -> list[Link]:
-        """Those within reach of the matches: what they touch, and what that touches."""
+        """The links of the matches and of the memories that those link to."""
         links = self._runtime.store.record.links(list(matched))
         ends = {end for link in links for end in (link.source_id, link.target_id)} | set(folders)
         return list({link.id: link for link in (*links, *self._runtime.store.record.links(sorted(ends)))}.values())
@@ -347,7 +347,7 @@ class _Turn:
         return replace(row, summary=summary(text))
 
     def _was_sent(self, memory: Memory) -> bool:
-        """Has this session the whole text: as a rule, as the content of a match, or passage by passage?"""
+        """Was the whole text sent to this session: as a rule, as content of a match, or passage by passage?"""
         sent = self.session.sent
         if not sent or rule_mark(memory, text=True) in sent or f"{memory.content_hash}:content" in sent:
             return bool(sent)
@@ -356,7 +356,7 @@ class _Turn:
 
 
 def _mark_of_beginning(memory: Memory, text: str, content: str) -> list[str]:
-    """What is remembered of the beginning of a text that was sent: its whole lines."""
+    """The mark of the beginning of a text that was sent, by its whole lines."""
     whole = body(text)
     lines = content.count("\n") + (1 if content == whole else 0)
     first = text[: text.rindex(whole)].count("\n") + 1
@@ -393,7 +393,7 @@ def summary(text: str) -> str:
 
 
 def without_tags(text: str) -> str:
-    """Lines that say something: no headings, comments or rules."""
+    """The lines with text: no headings, comments or horizontal rules."""
     lines = [line for line in text.split("\n") if not line.lstrip().startswith(("#", "<!--", "---", "<a "))]
     return "\n".join(lines).strip()
 

@@ -77,7 +77,7 @@ def undo(runtime: Runtime, request: UndoRequest) -> UndoAnswer:
 
 
 def _named(runtime: Runtime, operation_id: str) -> Iterator[Act]:
-    """That operation and no other, unless a later one builds on it."""
+    """The named operation, unless a later one builds on it."""
     later: dict[int, Act] = {}
     for act in acts(runtime, _WAYS):
         if act.id == operation_id:
@@ -113,10 +113,10 @@ def _changes(runtime: Runtime, request: ChangesRequest) -> ChangesAnswer:
 
 
 def _was_changed(runtime: Runtime, memory_id: int) -> bool:
-    """Did anybody change this memory lately? Most were only indexed, and the ledger need not be walked for them."""
+    """Was this memory changed lately? Most were only indexed, which spares a walk through the ledger."""
     for row in runtime.store.record.history(memory_id, limit=LATEST_ROWS):
         if row.ledger_sequence is None:
-            return True  # of an older version: only the walk can tell
+            return True  # written by 0.1: only the walk shows it
         entry = next(runtime.whole.record.ledger(after=row.ledger_sequence - 1, limit=1), None)
         done = operation_of(entry, row.before) if entry else None
         if done is not None and done.kind in _WAYS:
@@ -150,7 +150,7 @@ def _undo(runtime: Runtime, walk: Iterator[Act]) -> UndoAnswer:
             passed.append(finding("cannot-take-back", change=_name(act), reason=impossible.reason))
             continue
         before = None
-        with suppress(SpecKitMemoryError):  # it is done: what comes now is more than was asked for
+        with suppress(SpecKitMemoryError):  # the undo is done; the rest is optional
             _embed(runtime, done.memory_ids)
             before = next(walk, None)
         again = finding("undo-again", change=_name(before)) if before else finding("nothing-left-to-undo")
@@ -168,7 +168,7 @@ def _undo(runtime: Runtime, walk: Iterator[Act]) -> UndoAnswer:
 
 
 def _embed(runtime: Runtime, memory_ids: Sequence[int]) -> None:
-    """A text that came back may have lost its vectors: a few are made now, many in the background."""
+    """Embed texts that came back without vectors: a few now, many in the background."""
     back = [memory.id for memory in runtime.store.documents.many(list(memory_ids)) if memory.vector_status in _WAITING]
     for memory_id in back[:EMBEDDED_NOW]:
         index_workspace.embed_memory(runtime, memory_id)
@@ -185,7 +185,7 @@ def _name(act: Act) -> Advice:
 
 @contextmanager
 def _applied(runtime: Runtime, change: Change, files: Sequence[file_changes.Step]) -> Iterator[None]:
-    """The files are back inside, and everything in the index comes at once; if anything fails, all is as it was."""
+    """Inside, the files are restored; the index changes in one transaction, and a failure reverts everything."""
     assert change.operation is not None
     with file_changes.applied(
         runtime.settings, runtime.store, change.operation.id, files, scope=runtime.scope, author=runtime.caller.user
@@ -203,7 +203,7 @@ def _with_files(change: Change, files: Sequence[file_changes.Step]) -> Change:
 
 
 def _refuse(runtime: Runtime, formers: Sequence[Former]) -> None:
-    """Everything that could stop an undo half-way is looked at before it starts."""
+    """Refuse an undo that could not be completed, before it starts."""
     for former in formers:
         problem = file_undo.obstacle(runtime, former)
         if problem:
@@ -253,7 +253,7 @@ def _undelete(runtime: Runtime, act: Act, change: Change) -> _Done:
 
 
 def _beside(runtime: Runtime, memory: Memory) -> file_changes.Write:
-    """A forgotten file that was edited since is another memory: the text that was deleted gets a file of its own."""
+    """A file for a deleted text whose path belongs to another memory by now."""
     stem, dot, suffix = memory.path.rpartition(".")
     for number in count(2):
         stored = f"{stem}-{number}{dot}{suffix}"
@@ -266,7 +266,7 @@ def _beside(runtime: Runtime, memory: Memory) -> file_changes.Write:
 
 
 def _formers(runtime: Runtime, step: UndoStep, memory: Memory) -> list[Former]:
-    """The files of a step, with the text that its memory had; redacted text is not what a file said."""
+    """The files of a step with the former text of their memory, unless it was redacted."""
     hashes = [step.before.get("content_hash")] if not memory.redactions else []
     texts = tuple(
         text for hash_ in hashes if hash_ and (text := runtime.store.documents.text(content_hash=hash_)) is not None
@@ -275,8 +275,8 @@ def _formers(runtime: Runtime, step: UndoStep, memory: Memory) -> list[Former]:
 
 
 def _read_again(runtime: Runtime, memory: Memory) -> list[Advice]:
-    """The file may say something else by now; without one the memory does not last."""
-    with suppress(SpecKitMemoryError, OSError):  # it is back; the next read of it or the next scan looks again
+    """Index the file again, as it may have changed; warn where it is missing."""
+    with suppress(SpecKitMemoryError, OSError):  # the undo is done; the next read or scan tries again
         if memory.source in file_restore.WRITTEN and not freshness.stands(runtime, memory.path):
             return [finding("file-is-missing", path=memory.path)]
         freshness.refresh(runtime, memory.path)
@@ -324,7 +324,7 @@ def _unmerge(runtime: Runtime, act: Act, change: Change) -> _Done:
 
 
 def _made_by(link: Link, act: Act) -> bool:
-    """A link of the same meaning that somebody had made before the merge stays. Its entries differ in time."""
+    """Was this link made by the merge? One that existed before has another time, and stays."""
     return link.created_at in {datetime.fromisoformat(step.entry.at) for step in act.steps}
 
 
@@ -343,7 +343,7 @@ class _Plan:
 
 
 def _step_by_step(runtime: Runtime, act: Act, change: Change) -> _Done:
-    """What one call did in several steps is taken back together, the last one first."""
+    """Revert all steps of one call together, the last one first."""
     plans, hints = [], []
     for step in reversed(act.steps):
         try:
@@ -421,7 +421,7 @@ def _unupdate(runtime: Runtime, step: UndoStep) -> _Plan | None:
 
 
 def _edit_of(runtime: Runtime, step: UndoStep, memory: Memory, changed_since: list[str]) -> Callable[[str], str]:
-    """Only the keys that the update set, and of those only what still says what it set."""
+    """Returns an edit that reverts the keys of the update, except those that were changed since."""
     update = step.operation
     assert isinstance(update, operation.Update)
     was = runtime.store.documents.text(content_hash=str(step.before.get("content_hash")))
@@ -448,7 +448,7 @@ def _edit_of(runtime: Runtime, step: UndoStep, memory: Memory, changed_since: li
 
 
 def _front(front: FrontMatter, keys: Sequence[str]) -> dict[str, Any]:
-    """What front matter says, as an operation has it; None where it says nothing, which removes the key."""
+    """Values of front matter as an operation stores them; None for a missing key, which removes it."""
     values = {key: getattr(front, key) for key in keys}
     return {
         key: list(value) or None if isinstance(value, tuple) else None if value is None else str(value)

@@ -67,15 +67,15 @@ __all__ = ["Sync"]
 Progress = Callable[[str, int, int], None]
 Cancel = Callable[[], bool]
 
-FEW_FILES = 200  # that comparing looks into
+FEW_FILES = 200  # that `compare` reads
 LOCK_SECONDS = 120.0  # a holder that was stopped must not stop everybody; writes are safe without the lock
-UNLINKED = "unlinked"  # while it is there, documents may be written and not linked
+UNLINKED = "unlinked"  # while this mark exists, documents may be indexed without their links
 _FATAL = (DatabaseBusy, DatabaseCorrupt, DatabaseUnusable)
 
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """A file that was read and is to be written."""
+    """A file that was read and parsed, ready to be indexed."""
 
     found: MemoryFile
     decision: ScanDecision
@@ -84,7 +84,7 @@ class _Ready:
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """A file that was written; without a result it stays forgotten."""
+    """A file that was indexed; without a result it stays forgotten."""
 
     ready: _Ready
     entry: Entry
@@ -98,9 +98,9 @@ class _Done:
 
 @dataclass
 class _Scan:
-    """One scan on its way: what is stored, what was found, and what is left to do."""
+    """The state of one scan: what is stored, what was found, and what remains to be done."""
 
-    stored: dict[str, Stored]  # of all paths, or of those that a limited scan is about
+    stored: dict[str, Stored]  # of all paths, or of those that a limited scan covers
     found: dict[str, MemoryFile]
     unreadable: tuple[str, ...]
     change: Change
@@ -109,19 +109,20 @@ class _Scan:
     is_seen: Callable[[str], bool] = lambda path: True
     hidden: ScanReport = field(default_factory=ScanReport)
     ids: dict[str, int] = field(default_factory=dict)  # live paths
-    missing: list[str] = field(default_factory=list)  # live rows whose file is not there
+    missing: list[str] = field(default_factory=list)  # paths of live rows whose file is missing
     places: frozenset[str] | None = None  # the stored paths that the scan is limited to
     touched: dict[str, Stamp] = field(default_factory=dict)
     moved: set[str] = field(default_factory=set)  # old paths of moved files
     spec_places: set[str] = field(default_factory=set)  # folders whose spec documents changed
-    lookup: Callable[[str], Mapping[str, Stored]] | None = None  # for texts elsewhere; None: all paths are here
+    # Finds rows outside of a limited scan; None: `stored` has all.
+    lookup: Callable[[str], Mapping[str, Stored]] | None = None
     asked: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.ids = {path: row.memory_id for path, row in self.stored.items() if row.presence is Presence.LIVE}
 
     def of(self, path: str) -> ScanReport:
-        """Where to count that path: what a session may not see is not in its report."""
+        """The report that counts this path: paths outside the scope of the caller are not in theirs."""
         return self.report if self.is_seen(path) else self.hidden
 
     def is_about(self, path: str) -> bool:
@@ -153,7 +154,7 @@ class _CancelledError(Exception):
 
 @dataclass(slots=True)
 class _LinkTargets:
-    """Where links in the workspace lead to, once a walk of everything has found out."""
+    """The targets of links in the workspace, known after the first full walk."""
 
     known: frozenset[Path] | None = None
 
@@ -177,14 +178,14 @@ class Sync:
         self._has_own_files = store.outbox is not None or not settings.is_served
 
     def within(self, scope: Scope) -> Sync:
-        """The same for another caller: they take turns, and learn together where links lead to."""
+        """The same for another caller; locks and known link targets are shared."""
         other = Sync(self._store, self._settings, now=self._now, scope=scope)
         other._one_scan, other._links = self._one_scan, self._links
         return other
 
     @cached_property
     def _own(self) -> Sync:
-        """For what a caller names: it reads and writes no more than its scope allows."""
+        """The same limited to the scope of the caller, for paths that the caller names."""
         return Sync(self._store.within(self._scope), self._settings, now=self._now, scope=self._scope)
 
     def _is_seen(self, path: str) -> bool:
@@ -270,7 +271,7 @@ class Sync:
             # Unchanged documents are not read again, so it is noted that they may need links.
             with suppress(OSError):
                 filesystem.rewrite(paths.state(self._settings, UNLINKED), b"")
-            with self._store.bulk():  # leaving it writes, which an unchanged workspace must not cost
+            with self._store.bulk():  # leaving the block syncs the disk, so it is entered only if something changed
                 self._run(scan, work, progress, cancel)
             if only is None or not failed:  # a limited scan does not know the others' documents
                 with suppress(OSError):
@@ -283,7 +284,7 @@ class Sync:
         return scan.report
 
     def _has_unlinked(self) -> bool:
-        """Did a scan end before it linked what it wrote? No, where the folder cannot be read."""
+        """Did a scan end before it linked what it indexed? False where the folder cannot be read."""
         try:
             return filesystem.exists(paths.state(self._settings, UNLINKED))
         except OSError:
@@ -336,14 +337,14 @@ class Sync:
         return self._is_forgotten(scan, entry, None)
 
     def _alone(self, cancel: Cancel | None) -> Lock:
-        """Servers that start together would all read the same new files: they take turns."""
+        """One scan at a time: servers that start together would all read the same new files."""
         lock = Lock(self._settings, "scan.lock")
         deadline = time.monotonic() + LOCK_SECONDS
         try:
             while not lock.wait(seconds=0.2) and time.monotonic() < deadline and not (cancel and cancel()):
                 pass
         except OSError:
-            return lock  # nowhere to put a lock: then nobody else has one either
+            return lock  # no lock file can be made here, by other processes neither
         return lock
 
     def _look(self, only: Sequence[Path] | None, *, count: bool) -> tuple[Discovery, Recovery, dict[str, Stored]]:
@@ -405,7 +406,7 @@ class Sync:
         self._mark_missing(scan, spec_folder, only)
 
     def _mark_missing(self, scan: _Scan, spec_folder: str | None, only: Sequence[Path] | None) -> None:
-        """Keep of the live rows without a file those that this scan is about."""
+        """Of the live rows without a file, keep those that this scan covers."""
         if only is not None:
             scan.places = frozenset(paths.stored_form(self._settings, path) for path in only)
         unreadable = frozenset(scan.unreadable)
@@ -442,7 +443,7 @@ class Sync:
         progress: Progress | None,
         cancel: Cancel | None,
     ) -> Iterator[deque[_Ready]]:
-        """The files read and parsed, some at a time: none of that needs others to wait."""
+        """Read and parse files in batches, outside of any transaction."""
         done, total = 0, sum(scan.is_seen(file.path) for file, _ in work)
         batch, size = deque[_Ready](), 0
         for file, decision in work:
@@ -508,7 +509,7 @@ class Sync:
 
     @contextmanager
     def _others_go_on(self, scan: _Scan, file: MemoryFile) -> Iterator[None]:
-        """Whatever is wrong with this file, it is reported and the others go on."""
+        """Report an error in this file and continue with the others."""
         try:
             yield
         except _FATAL:
@@ -526,7 +527,7 @@ class Sync:
         report.bad.append(BadFile(file.path, code, message, scan.change.at))
 
     def _read(self, scan: _Scan, located: MemoryFile, decision: ScanDecision) -> _Ready | None:
-        """The file as it is now, or nothing if only its stamp changed."""
+        """Read the file; None if only its stamp changed."""
         stored = scan.stored.get(located.path)
         file = self._file(located)
         if decision is ScanDecision.MODIFIED and stored and stored.raw_hash == file.raw_hash:
@@ -550,7 +551,7 @@ class Sync:
         return _Done(ready, entry) if result.forgotten else _Done(ready, entry, result, origin)
 
     def _again(self, scan: _Scan, path: str, decision: ScanDecision) -> None:
-        """A file that shared another one's memory stands for itself now: read it again."""
+        """Read a file again that was an alias and has a memory of its own now."""
         only = [paths.absolute(self._settings, path)]
         for file in discover.discover(self._settings, only=only, count=False).files:
             self._read_one(scan, file, decision)
@@ -637,14 +638,14 @@ class Sync:
         )
 
     def _on_disk(self, path: str) -> bool:
-        """The pending file is looked for first: it becomes the other one, never the reverse."""
+        """Does the file exist, or its pending form? The pending one first, as it is renamed to the other."""
         return self._is_pending(path) or self._stands(path)
 
     def _is_pending(self, path: str) -> bool:
         return self._stands(pending.pending_of(paths.absolute(self._settings, path)))
 
     def _stands(self, path: str | Path) -> bool:
-        """Nothing of ours stands at a path that leads out of the workspace, as a forged index may have."""
+        """Does a file exist there? False for paths that lead out of the workspace, as a forged index may have."""
         try:
             return filesystem.exists(paths.place(self._settings, path))
         except SpecKitMemoryError:
@@ -670,7 +671,7 @@ class Sync:
                 self._again(scan, heir, ScanDecision.REINDEX)
 
     def _is_memory(self, path: str) -> bool:
-        """Did the file appear since the walk, or does a rule no longer hold for it?"""
+        """Is there a file now that the rules discover?"""
         if self._is_pending(path):
             return True
         final = paths.absolute(self._settings, path)
@@ -760,7 +761,7 @@ class Sync:
         return discover.locate_real(self._settings, real, real)
 
     def index_conversation(self, conversation: Conversation, change: Change, *, explicit: bool = False) -> PutResult:
-        """A chat that grew is updated: its path is its identity."""
+        """Index a conversation; one that grew is updated, as its path is its identity."""
         store = self._own._store
         stored = store.documents.get(path=index_entry.chat_path(conversation.id, scope=self._scope), any_presence=True)
         trusted = stored is not None and stored.trusted
@@ -810,7 +811,7 @@ class Sync:
         return self._put(self._entry(located, index_entry.parse(file, scanned=scanned)), change, explicit=True)
 
     def recover(self) -> Recovery:
-        """What saves and other operations that died have left, completed or taken back."""
+        """Complete or roll back what crashed saves and other operations left behind."""
         file_changes.settle_dead(self._settings, self._store)
         change = self._change("recovered after a crash")
 
@@ -846,7 +847,7 @@ class Sync:
 
 
 def _is_as_read(ready: _Ready) -> bool:
-    """Or did somebody write the file since, and perhaps index it? What was read is older than that then."""
+    """Is the file still as it was read? If not, another process may have indexed a newer text."""
     try:
         facts = os.stat(ready.found.real, follow_symlinks=False)
     except OSError:
@@ -856,7 +857,7 @@ def _is_as_read(ready: _Ready) -> bool:
 
 
 def _with_operation(change: Change) -> Change:
-    """Who names no operation of their own has the index follow the files."""
+    """A change without an operation of its own is recorded as a reindex."""
     return change if change.operation else replace(change, operation=Reindex())
 
 
@@ -875,7 +876,7 @@ def _name(path: str) -> str:
 
 
 def _covered(path: str, places: Collection[str]) -> bool:
-    """Is the path one of these places, or below one?"""
+    """Is the path one of these, or below one of them?"""
     while path and path not in places:
         path = _place(path)
     return bool(path)

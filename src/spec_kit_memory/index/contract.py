@@ -68,7 +68,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What sync needs to know of a path to decide about its file."""
+    """What a scan must know about a path to decide what its file needs."""
 
     memory_id: int
     stamp: Stamp
@@ -80,7 +80,7 @@ class Stored:
     spec_folder: str | None = None
     owner: str | None = None
     project: str | None = None
-    cited: bool = True  # it is recorded which files its text names
+    cited: bool = True  # the files that its text cites are recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,8 @@ class PutResult:
     created: bool
     changed: bool  # the text changed
     alias: bool = False  # same fingerprint in the same spec folder: nothing new was indexed
-    released: tuple[str, ...] = ()  # paths that were aliases of the text as it was: put them again
-    forgotten: bool = False  # the memory was deleted with this very text, and stays so
+    released: tuple[str, ...] = ()  # paths that were aliases of the old text and must be indexed again
+    forgotten: bool = False  # the memory was deleted with exactly this text, and stays deleted
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +104,13 @@ class VectorWork:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The live memories of one spec folder and tier, in numbers; without a folder, those that have none."""
+    """Counts of the live memories of one spec folder (None: of no folder) and tier."""
 
     spec_folder: str | None
     archived_folder: bool
     tier: Tier
     count: int
-    newest: datetime  # by their own dates, or where they have none by their last change
+    newest: datetime  # by creation date, or by the last change where there is none
     updated_at: datetime
     changed: int  # the generation in which one of them last changed
 
@@ -125,23 +125,23 @@ class BadFile:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What a reader of a memory should know besides its text."""
+    """Something to show beside a memory: a mistake in its file, a link with one end, missing vectors."""
 
     memory_id: int
     path: str
-    kind: str  # file: a slip in it; link: one without its other end; vector: why passages have none
+    kind: str  # file | link | vector
     message: str
     line: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TableReport:
-    """What a rebuild took over of one table that cannot be read from files."""
+    """How much of one recorded table a rebuild could take over."""
 
     read: int
-    restored: int = 0  # made again from what is known elsewhere
+    restored: int = 0  # made again from other records
     lost: int = 0  # known to be missing
-    complete: bool = True  # False: there may be more that nothing tells of
+    complete: bool = True  # False: more may be missing than is counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,12 +160,12 @@ class _Unchanged(Enum):
     UNCHANGED = "unchanged"
 
 
-UNCHANGED: Literal[_Unchanged.UNCHANGED] = _Unchanged.UNCHANGED  # where None is a value of its own
+UNCHANGED: Literal[_Unchanged.UNCHANGED] = _Unchanged.UNCHANGED  # a default where None has a meaning of its own
 Unchanged = Literal[_Unchanged.UNCHANGED]
 
 
 class Index(Protocol):
-    """A handle: which index, within which scope, and how its reads and writes hang together."""
+    """A handle on one index: its scope, its transactions, and the parts that hold its verbs."""
 
     @property
     def documents(self) -> Documents: ...
@@ -177,7 +177,7 @@ class Index(Protocol):
     def care(self) -> Care: ...
     @property
     def outbox(self) -> Outbox | None:
-        """On a team server: where changes of files go, since nobody's folder has the files. Else there is none."""
+        """On a team server: the changes of files that wait to be committed to git. None elsewhere."""
         ...
 
     @property
@@ -187,7 +187,7 @@ class Index(Protocol):
 
     @property
     def read_only(self) -> bool:
-        """It cannot be written: reads work, writes raise DatabaseUnusable."""
+        """True where the index cannot be written: reads work, writes raise DatabaseUnusable."""
         ...
 
     def within(self, scope: Scope) -> Index:
@@ -196,23 +196,23 @@ class Index(Protocol):
 
     def close(self) -> None: ...
     def when_new(self, callback: Callable[[], None]) -> None:
-        """Call this whenever another index, empty or not, has taken this one's place."""
+        """Register a callback for when another index, empty or not, has replaced this one."""
         ...
 
     def generation(self) -> int:
-        """Rises with every change to memories by any process; access counts do not count."""
+        """A number that rises with every change to memories by any process; uses do not raise it."""
         ...
 
     def exported(self) -> AbstractContextManager[TransferSource]:
-        """All of it in one moment, table by table, without a scope: for a copy elsewhere."""
+        """A consistent snapshot of all tables, without a scope, to copy the index to another engine."""
         ...
 
     def imported(self) -> AbstractContextManager[Target]:
-        """One transaction that takes such a copy."""
+        """One transaction that receives such a copy."""
         ...
 
     def bulk(self) -> AbstractContextManager[None]:
-        """Scans write many transactions: inside, each is not synced to disk, but leaving the block is."""
+        """Inside, transactions are not synced to disk one by one; leaving the block syncs them all. For scans."""
         ...
 
     def together(self) -> AbstractContextManager[None]:
@@ -247,13 +247,13 @@ class Index(Protocol):
         ...
 
     def require_sense(self) -> None:
-        """Raise DatabaseCorrupt if a row holds a value that is never written: to be asked where something failed that
+        """Raise DatabaseCorrupt if a row holds a value that is never written: called after a failure that
         nobody can explain."""
         ...
 
 
 class Outbox(Protocol):
-    """Changes of files that are accepted here and written to git by a worker."""
+    """Changes of files that were accepted in the index and are committed to git by a worker."""
 
     def require_base(self, bases: Mapping[str, str | None]) -> None:
         """Raise `Outdated` unless each path has this content hash now, or with None no live memory. In `together`."""
@@ -272,28 +272,28 @@ class Outbox(Protocol):
         ...
 
     def deliveries(self, paths: Collection[str]) -> dict[str, Delivery]:
-        """How far the last change of each of these paths has come; nothing for one that was never changed here."""
+        """How far the last change of each path has come on its way into git; unchanged paths are left out."""
         ...
 
     def backlog(self) -> Backlog: ...
 
 
 class StateFiles(Protocol):
-    """What a workspace keeps beside its index, for all processes and machines that share it."""
+    """State files of a workspace (checkpoints, pauses) that all processes and machines share."""
 
     def sizes(self, kind: str) -> dict[str, int]:
-        """The names that there are, with their bytes."""
+        """The names of all state files of a kind, with their sizes in bytes."""
         ...
 
     def parts(self, kind: str, name: str) -> Iterator[bytes]: ...
     def writing(self, kind: str, name: str) -> AbstractContextManager[Callable[[bytes], None]]:
-        """Takes the bytes piece by piece; they are there as a whole when the block is left, or not at all."""
+        """Write a state file piece by piece; it exists as a whole when the block is left, or not at all."""
         ...
 
     def remove(self, kind: str, name: str) -> bool: ...
     def alone(self, kind: str) -> AbstractContextManager[None]: ...
     def seconds_left(self, name: str, at: datetime, *, pause_seconds: int) -> float:
-        """How long it still has to rest; 0: it may go, and rests from now on. One of several callers may."""
+        """Seconds until this may run again; 0: it may run now, and the next pause begins. One caller gets 0."""
         ...
 
 
@@ -349,7 +349,7 @@ class Documents(Protocol):
     @overload
     def get(self, *, path: str, any_presence: bool = False) -> Memory | None: ...
     def many(self, memory_ids: Sequence[int] = (), *, fingerprint: str | None = None) -> list[Memory]:
-        """The live ones of these ids, in their order; or those with this fingerprint, the oldest first."""
+        """The live memories with these ids, in the same order; or with this fingerprint, oldest first."""
         ...
 
     def find(
@@ -366,7 +366,7 @@ class Documents(Protocol):
 
     def count(self, where: Filter = EVERYTHING, *, presence: Presence = Presence.LIVE) -> int: ...
     def tally(self) -> list[Tally]:
-        """Every spec folder in numbers: what is asked of all memories without reading each of them."""
+        """Counts per spec folder and tier, without reading each memory."""
         ...
 
     @overload
@@ -375,11 +375,11 @@ class Documents(Protocol):
     def text(self, *, content_hash: str) -> str | None: ...
     @overload
     def text(self, *, content_hashes: Sequence[str]) -> dict[str, str]:
-        """By hash, those that a visible memory has or had."""
+        """Texts by their hash, if a visible memory has or had them."""
         ...
 
     def passages(self, passage_ids: Sequence[int] = (), *, memory_id: int | None = None) -> list[StoredPassage]:
-        """Those of these ids that live memories have, in their order; or all of one memory."""
+        """The passages with these ids that belong to live memories, in the same order; or all of one memory."""
         ...
 
     def stored(
@@ -401,7 +401,7 @@ class Documents(Protocol):
 
 
 class Record(Protocol):
-    """What no file tells: amendments, use, links, history, ledger and sessions."""
+    """What cannot be read from files: amendments, use, links, history, ledger and sessions."""
 
     def amend(
         self,
@@ -448,17 +448,17 @@ class Record(Protocol):
         ledger: Collection[int] | None = None,
         limit: int | None = None,
     ) -> list[HistoryEntry]:
-        """Newest first; `ledger` are sequences of the ledger entries that they were written with."""
+        """Newest first. `ledger` selects the rows written with these ledger entries."""
         ...
 
     def ledger(
         self, *, after: int = 0, limit: int | None = None, operation: str | None = None, last: bool = False
     ) -> Iterator[LedgerEntry]:
-        """In order; with `operation`, the entries of that one; with `last`, only the last of them."""
+        """In order. `operation` selects the entries of one operation, `last` the last entry only."""
         ...
 
     def is_committed(self, operation_id: str) -> bool:
-        """Does the ledger have an entry of this operation? What a recovery after a crash asks; any scope may."""
+        """Does the ledger have an entry of this operation? Used by recovery after a crash, in any scope."""
         ...
 
     def session(self, session_id: str) -> Session | None: ...
@@ -482,11 +482,11 @@ class Vectors(Protocol):
         ...
 
     def get(self, hashes: Sequence[str]) -> Iterator[tuple[str, bytes, bytes | None]]:
-        """Those vectors of the current model that are here, as `put` takes them."""
+        """The stored vectors of the current model for these hashes, in the form that `put` takes."""
         ...
 
     def failed(self, reason: str | None, hashes: Iterable[str] | None = None) -> None:
-        """Why these passages have none. Without passages: why nothing can be embedded now; None: it can again."""
+        """Record why these passages have no vector; without passages, why none can be made (None: they can)."""
         ...
 
     def match(self, vector: Any, where: Filter, limit: int) -> list[RawHit]: ...
@@ -506,12 +506,12 @@ class Care(Protocol):
     def remarks(
         self, memory_ids: Sequence[int] | None = None, *, kind: str | None = None, limit: int | None = None
     ) -> list[Remark]:
-        """Of live memories, or of these, ordered by path; all kinds, or one."""
+        """Remarks on live memories, or on these, ordered by path; of all kinds, or of one."""
         ...
 
     def bad_files(self) -> list[BadFile]: ...
     def snapshot(self, where: Filter = EVERYTHING) -> Generator[Mapping[str, Any], None, None]:
-        """Everything of one moment, row by row. Close it: until then the log cannot be cut back."""
+        """A consistent snapshot, row by row. Close it, because the write-ahead log cannot shrink before that."""
         ...
 
     def restore(
@@ -541,7 +541,7 @@ class Care(Protocol):
         ...
 
     def repair(self, change: Change) -> dict[str, int]:
-        """Mend what can be mended (never the ledger); name -> how many."""
+        """Repair what can be repaired (never the ledger); returns counts by kind of repair."""
         ...
 
     def rebuild(self, change: Change, fill: Callable[[Index], object] = lambda index: None) -> Rebuilt:

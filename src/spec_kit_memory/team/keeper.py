@@ -39,9 +39,9 @@ __all__ = ["Keeper", "Round"]
 
 logger = logging.getLogger(__name__)
 
-INTERVAL_SECONDS = 60.0  # between two looks at a repository that nobody calls for
+INTERVAL_SECONDS = 60.0  # between two fetches that nobody requested
 LOOK_SECONDS = 1.0
-WORKERS = 4  # projects that a replica looks after at once: a slow repository holds up itself
+WORKERS = 4  # projects processed at once, so that a slow repository delays only itself
 _TRIES = 5  # while others keep pushing
 _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 600.0
 
@@ -108,7 +108,7 @@ class Keeper:
     # --- life
 
     def run(self, stopping: threading.Event) -> None:
-        """Look after whatever is due, until told to stop."""
+        """Run rounds of all projects that are due, until `stopping` is set."""
         queue: SimpleQueue[str | None] = SimpleQueue()
         # Daemons: a process that ends does not wait for a slow repository.
         workers = [
@@ -147,13 +147,13 @@ class Keeper:
         self._opened.clear()
 
     def due(self) -> list[str]:
-        """The projects that want a round: called for, not looked at for a while, or with something to put into git."""
+        """The projects that are due: requested, not fetched for a while, or with changes to commit."""
         with self._database.transaction() as session:
             rows = session.rows(
                 "SELECT name FROM served JOIN project ON id = served.project_id"
                 " LEFT JOIN lease ON lease.project_id = served.project_id"
                 " WHERE (held_until IS NULL OR held_until < now())"
-                # The longer nothing went well, the longer it rests, unless somebody asks for it.
+                # The pause grows as long as rounds fail, unless a round is requested.
                 " AND (problem_at IS NULL OR (wanted_at > problem_at AND wanted_at <= now())"
                 " OR problem_at < now() - make_interval(secs => least(%s, greatest(%s,"
                 " extract(epoch FROM problem_at - coalesce(synced_at, added_at)) - %s))::double precision))"
@@ -192,7 +192,7 @@ class Keeper:
                 if name in self._opened:
                     self._opened[name].mirror.forget()
                 logger.warning("project %s: %s", name, done.problem)
-            if not held.lost.is_set():  # else it is for the other one to say
+            if not held.lost.is_set():  # else the other replica reports
                 self._note(name, done, started)
             return done
 
@@ -205,7 +205,7 @@ class Keeper:
         return moment
 
     def _note(self, name: str, done: Round, started: datetime) -> None:
-        """What the round came to; one that was called for while it ran is called for still."""
+        """Record the result of a round; a request made while it ran stays open."""
         with self._database.transaction() as session:
             number = "(SELECT id FROM project WHERE name = %s)"
             if done.problem is None:
@@ -267,7 +267,7 @@ class Keeper:
         if opened is not None:
             opened.mirror.require_lease = held.require
         if opened is not None and _same_source(opened.repository.project, project):
-            with self._database.transaction() as session:  # did somebody else look after it meanwhile?
+            with self._database.transaction() as session:  # did another replica run a round meanwhile?
                 row = session.row(
                     "SELECT branch_commit, save_commit FROM served JOIN project ON id = project_id WHERE name = %s",
                     (project.name,),
@@ -344,7 +344,7 @@ class _Delivery:
         return True
 
     def _refused(self, waiting: Sequence[Waiting], error: GitError) -> bool:
-        """Somebody else pushed, and it is done again on that; or the repository refuses, for one of them perhaps."""
+        """A push failed: try again on top of another push, or find the change that is refused, by halves."""
         repository = self.opened.repository
         branch = repository.project.save_branch
         expected, self.tips = self.tips[branch], repository.fetch()
@@ -361,7 +361,7 @@ class _Delivery:
         return first_half or second_half
 
     def _rename(self, change: Waiting, data: bytes, *, parent: str | None) -> None:
-        """The name is taken in git by another text: this one gets a name of its own, and keeps its id."""
+        """Another text has this name in git: give this one a new name; its id stays."""
         mirror, old = self.opened.mirror, change.operation.path
         names = commits.free_name(self.opened.repository, parent, old, taken={old})
         new = next(name for name in names if not mirror.is_taken(name))

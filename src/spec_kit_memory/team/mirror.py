@@ -34,11 +34,11 @@ _TEXTS = (b".md", b".txt", b".MD", b".TXT")
 
 @dataclass(slots=True)
 class Brought:
-    """What one look at the repository changed in the index."""
+    """What one round changed in the index."""
 
     changed: int = 0
     gone: int = 0
-    left: int = 0  # paths that have a change on its way
+    left: int = 0  # paths with a change that is not in git yet
     skipped: dict[str, int] = field(default_factory=dict)  # kind of entry -> how many
 
 
@@ -76,7 +76,7 @@ class Mirror:
         return outbox
 
     def forget(self) -> None:
-        """Somebody else may have looked after the project since."""
+        """Forget what is known of the index, as another replica may have changed it."""
         self._blobs = None
 
     def bring(self, branch: str | None, save_branch: str | None) -> Brought:
@@ -116,7 +116,7 @@ class Mirror:
             brought.left += len(some) - len(done)
 
     def _scan(self, some: Sequence[str]) -> list[str]:
-        """Index these, except those with a change not in git yet: no change can be accepted during the check."""
+        """Index these files, except those with a change that is not in git yet; no change is accepted meanwhile."""
         with self._index.together():
             self.require_lease()
             busy = self._outbox.on_the_way()
@@ -147,7 +147,7 @@ class Mirror:
         filesystem.replace(place, data, mode=0o600)
 
     def _make_way(self, place: Place) -> None:
-        """What was a file may have become a folder, and the other way round; these are only copies."""
+        """Remove a copy that is in the way: a file may have become a folder, or the other way round."""
         above = [Place(place.base, place.names[:depth]) for depth in range(1, len(place.names))]
         for folder in above:
             if _kind(folder) is stat.S_ISREG:
@@ -243,7 +243,7 @@ def _count(numbers: dict[str, int], kind: str) -> None:
 
 
 def _plain_name(name: bytes) -> str | None:
-    """A path that means the same everywhere; None for every other."""
+    """The path, if it means the same on every system; else None."""
     try:
         path = name.decode("utf-8")
     except UnicodeDecodeError:

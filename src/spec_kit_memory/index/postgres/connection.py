@@ -182,7 +182,7 @@ class Connection:
         self._waiting, self._waiting_size = [], 0
 
     def undo(self) -> None:
-        """Nothing of this transaction is to stay, whatever became of its connection."""
+        """Roll back the transaction, whatever the state of its connection."""
         self._forget_waiting()
         if self._begun is not None:
             with suppress(psycopg.Error):
@@ -193,7 +193,7 @@ class Connection:
         return self._begun is not None
 
     def end(self) -> None:
-        """Undo what is not committed, and give the connection back."""
+        """Roll back what is not committed, and return the connection to the pool."""
         if self._begun is None:
             return
         pool, raw = self._begun
@@ -221,7 +221,7 @@ class Connection:
 
         self._begun = self._begin(send)
         while cursors[-1].nextset():
-            pass  # what began it
+            pass  # the result of BEGIN
         return StatementResult(cursors[-1])
 
     def _wait(self, statement: str) -> None:
@@ -257,7 +257,7 @@ class Connection:
             self.execute(sql, one)
 
     def binary(self, sql: str, values: Values = ()) -> psycopg.Cursor[tuple[Any, ...]]:
-        """Large values as they are, not as text."""
+        """Run a statement with binary results, for large values."""
         cursor = self.raw.cursor(binary=True)
         real_array.register(cursor.adapters)
         return cursor.execute(self._statement(sql), values)
@@ -280,14 +280,14 @@ class Connection:
             self.checkout, self._looked_at = checkouts[0], checkouts
 
     def checkouts(self) -> list[int]:
-        """All of the project, this one first. Those that come while a transaction lasts have no rows yet."""
+        """The ids of all checkouts of the project, this one first, as of the beginning of the transaction."""
         if not self._checkouts:
             result = self.execute("SELECT id FROM checkout WHERE project_id = @p ORDER BY id")
             self._checkouts = [row[0] for row in result]
         return sorted(self._checkouts, key=lambda one: one != self.checkout)
 
     def having(self, memory_id: int) -> list[int]:
-        """The other checkouts that have this memory."""
+        """The other checkouts that contain this memory."""
         every = self.checkouts()
         if len(every) == 1:
             return []
@@ -344,14 +344,14 @@ class Connection:
         return int(first(self, sql)[0])
 
     def next_id(self, kind: str, count: int = 1) -> int:
-        """The first of so many new ids of memories, links, history, passages, vectors or models of this project."""
+        """Reserve `count` ids of a kind (memory, link, history, passage, vector, model); returns the first."""
         return self._next(f"last_{kind}", count) - count + 1
 
     def last_id(self, kind: str) -> int:
         return self._numbers[f"last_{kind}"]
 
     def taken_id(self, kind: str, given: int) -> None:
-        """This id came from elsewhere: new ones come after it."""
+        """Count an id that came from elsewhere, so that new ids are higher."""
         self._next(f"last_{kind}", max(0, given - self.last_id(kind)))
 
     def _next(self, column: str, count: int = 1) -> int:
@@ -386,7 +386,7 @@ _pools_lock = threading.Lock()
 
 
 def _pool(url: str) -> Pool:
-    """One for all handles of this process; a fork gets its own."""
+    """The pool of connections to a server, shared by all handles of this process; a fork gets its own."""
     _quiet_log()
     with _pools_lock:
         key = os.getpid(), url
@@ -409,12 +409,12 @@ def _pool(url: str) -> Pool:
 def _quiet_log() -> None:
     """While a server is away the pool logs a warning for each of its tries; whoever asked gets the error itself."""
     log = logging.getLogger("psycopg.pool")
-    if log.level == logging.NOTSET:  # a program that set its own wants to read them
+    if log.level == logging.NOTSET:  # unless the program configured that log itself
         log.setLevel(logging.ERROR)
 
 
 def taken(url: str) -> tuple[Pool, Raw]:
-    """A connection of this process's pool, which is to be put back there."""
+    """Take a connection from this process's pool; the caller puts it back."""
     pool = _pool(url)
     try:
         return pool, pool.getconn()
@@ -430,7 +430,7 @@ def taken(url: str) -> tuple[Pool, Raw]:
 
 
 class Database:
-    """A server, one project on it, and one checkout of that."""
+    """One checkout of one project on a server."""
 
     refusal = psycopg.IntegrityError
 
@@ -482,7 +482,7 @@ class Database:
             connection.end()
 
     def _begun(self, first: _First, begin: bytes) -> tuple[Pool, Raw]:
-        """A connection in a new transaction. Nothing was done in it yet, so a broken one is replaced without a word."""
+        """A connection in a new transaction. A broken connection is replaced, as nothing was done on it yet."""
         for left in reversed(range(_TRIES)):
             pool, raw = self._taken()
             try:
@@ -518,7 +518,7 @@ class Database:
         with self.reading() as connection:
             if connection.counters is not None:
                 return connection.counters
-            is_new = not connection.has_begun  # else it may be of a moment that is long ago
+            is_new = not connection.has_begun  # else the transaction may have begun long ago
             sql = "SELECT generation, used, epoch FROM counter WHERE project_id = @p"
             # What is read after this is of this moment or a later one, and read again if it changed in between.
             counters = connection.counters = Counters._make(connection.fetch_once(sql)[0])
@@ -548,7 +548,7 @@ class Database:
 
     @contextmanager
     def apart(self) -> Iterator[Connection]:
-        """A transaction of its own, in one moment, for reads that take long and are fetched bit by bit."""
+        """A read transaction of its own for long reads that are fetched piece by piece, with one snapshot."""
         with self.translated(), self._transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
             yield connection
 
@@ -584,7 +584,7 @@ class Database:
                     f"BEGIN; SET LOCAL lock_timeout = {max(_LEAST_WAIT_MS, int(left * 1000))};"
                     f" SET LOCAL idle_in_transaction_session_timeout = '{_ABANDONED}'{sync}"
                 )
-                # What a person writes may concern others' links and copies: who may is judged before, one by one.
+                # A person's change may concern links and copies of others, so rights are checked before, one by one.
                 with self.translated(), self._transaction(begin, user=_EVERYONE) as connection:
                     schema.require_known(connection.lock_project(), self.where)
                     yield connection
@@ -598,7 +598,7 @@ class Database:
 
     @contextmanager
     def beside(self, *, seconds: float) -> Iterator[Connection]:
-        """A write that touches no memory: writers do not wait for it, nor it for them."""
+        """A write that changes no memory: it does not wait for other writers, nor they for it."""
         if self.read_only:
             raise DatabaseUnusable(
                 f"{self.where} can only be read", hint="set index.url to a server that can be written"
@@ -620,7 +620,7 @@ class Database:
             if not connection.raw.closed or connection.last_entry is None or not self._has(connection.last_entry):
                 raise
         else:
-            if status != "COMMIT":  # the server answers so where an earlier statement had failed
+            if status != "COMMIT":  # the server answers ROLLBACK where an earlier statement failed
                 raise DatabaseUnusable(f"a write to {self.where} failed, and all of it was undone", hint="try again")
 
     def _has(self, entry: tuple[int, str]) -> bool:

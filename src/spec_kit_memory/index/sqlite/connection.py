@@ -34,14 +34,14 @@ from spec_kit_memory.index.sqlite.busy import wait_at_most
 __all__ = ["BUSY_SECONDS", "Connection", "Database"]
 
 BUSY_SECONDS = 30.0
-_READ_SECONDS = 5.0  # how long opening anew waits for reads of the old file to end
+_READ_SECONDS = 5.0  # how long reopening waits for reads of the old file to end
 _DELETING_SECONDS = 0.25  # and for the old file's log to be deleted too
-ASIDE_SECONDS = 0.5  # what a read gives to writing down that it happened
+ASIDE_SECONDS = 0.5  # how long a read waits to record its use
 _CACHE_KIB = 4_096  # per connection, and a server has one for each of its worker threads
 _WRITER_CACHE_KIB = 16_384
 _LOG_BYTES = 64_000_000  # a log that grew in one long write is cut back to this
 _WAL_PAGES = 4_000  # a checkpoint every 16 MB: scans spend less time copying pages
-_REFUSED_SECONDS = 5.0  # before what a read leaves behind asks a full disk again
+_REFUSED_SECONDS = 5.0  # pause before a read tries again to record its use on a full disk
 _LEAST_BYTES = 100  # the header: SQLite takes less than that for a new file
 _LOCKING_BYTE = 0x40000000  # SQLite leaves the page with this byte out
 _abandoned: list[object] = []  # connections of a parent process: closing them here would harm the parent's log
@@ -85,10 +85,10 @@ class Connection(apsw.Connection):
         return super().executemany(dialect.translated(sql)[0], values)
 
     def settle(self) -> None:
-        """Nothing waits: every statement is run at once."""
+        """Nothing to do: statements are never deferred."""
 
     def next_id(self, kind: str, count: int = 1) -> int:
-        """As the table itself would number them: above those that it has, and those that it had."""
+        """The next id of a table, above all ids that it has or ever had."""
         had = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?"
         has = f"SELECT coalesce(max(rowid), 0) FROM {kind}"
         return int(self.execute(f"SELECT max(({had}), ({has})) + 1", (kind,)).get)
@@ -97,7 +97,7 @@ class Connection(apsw.Connection):
         return self.next_id(kind) - 1
 
     def taken_id(self, kind: str, given: int) -> None:
-        """The table does that."""
+        """Nothing to do: the table keeps count."""
 
     def size(self) -> int:
         return int(first(self, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")[0])
@@ -138,7 +138,7 @@ _execute = apsw.Connection.execute  # looked up once
 
 
 class Database:
-    """A file and the connections to it. `on_new_file` is called when another file took its place."""
+    """A file and the connections to it. `on_new_file` is called when another file has replaced it."""
 
     refusal = apsw.ConstraintError
 
@@ -159,20 +159,20 @@ class Database:
         self.on_new_file: Callable[[], None] = lambda: None
         self._closed = False
         self._was_open = False
-        self._bulks = threading.local()  # which file each thread's bulk is about; a new file does not change that
+        self._bulks = threading.local()  # the file that each thread's `bulk` block began on
         self._reads = _Reads()
         self._reset()
         try:
             self._open()
         except DatabaseCorrupt:
-            if not damaged_ok:  # else it is opened at each use, which says what is wrong until it was rebuilt
+            if not damaged_ok:  # else each use opens it and reports the damage until it is rebuilt
                 raise
 
     def _reset(self) -> None:
-        """Everything that belongs to one process and one file."""
+        """Set the state that belongs to one process and one file."""
         self._pid = os.getpid()
         self._identity: tuple[int, int] | None = None
-        self._size = 0  # the largest that this file was seen
+        self._size = 0  # the largest size of this file so far
         self._measuring = threading.Lock()
         self._lock = threading.RLock()
         self._registering = threading.Lock()  # of its own: a writer may hold the other one while it waits for others
@@ -180,9 +180,9 @@ class Database:
         self._readers: WeakSet[Connection] = WeakSet()
         self._writer: Connection | None = None
         self._sync = "FULL"  # of the writer
-        self._beside: dict[str, int] = {}  # the files beside ours, which are part of it: their inodes by path
+        self._beside: dict[str, int] = {}  # inodes of the files that belong to it (log, shared memory), by path
         self._access = _Access.SHARED
-        self._stamps: tuple[object, ...] | None = None  # of the files, where nobody tells us of changes
+        self._stamps: tuple[object, ...] | None = None  # of the files, to notice changes where SQLite does not
         self._refusal: SpecKitMemoryError | None = None  # why it cannot be written, though it should be
         self._refused_at = 0.0
 
@@ -191,7 +191,7 @@ class Database:
         return self._writer is None
 
     def within(self, scope: Scope | None) -> Database:
-        """The same: whoever may open the file may read all of it."""
+        """The same object: whoever can open the file can read all of it."""
         return self
 
     # --- opening
@@ -241,7 +241,7 @@ class Database:
 
     @property
     def _making(self) -> Path:
-        """A mark beside a file that is being made: what is empty without it was not always so."""
+        """The mark of a file that is being created: an empty file without it was truncated."""
         return Path(f"{self.path}-making")
 
     def _may_write(self) -> bool:
@@ -266,7 +266,7 @@ class Database:
                 raise self._refusal from error
 
     def _connect_for_reading(self) -> Connection:
-        """Beside others where that can be, else on our own: a read-only or full disk cannot hold the log's index."""
+        """Open for reading; without other processes where a read-only or full disk cannot hold the log's index."""
         try:
             connection = self._connect(apsw.SQLITE_OPEN_READONLY)
         except failures.CANNOT_BE_SHARED:
@@ -308,9 +308,9 @@ class Database:
                 connection.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
             for pragma in _PRAGMAS:
                 connection.execute(f"PRAGMA {pragma}").fetchall()
-            # Otherwise a join is planned anew for every value that is bound, which takes longer than most of them run.
+            # Otherwise a join is planned again for every bound value, which takes longer than most joins run.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-            # Whatever a forged file might get us to run: it reaches no other file, and not its own schema.
+            # Code in a forged file must reach no other file, and not change its own schema.
             connection.limit(apsw.SQLITE_LIMIT_ATTACHED, 0)
             connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)
@@ -429,14 +429,14 @@ class Database:
             self._reads = _Reads()
             self._reset()
             self._open()
-            self.on_new_file()  # its locks may have been held by a thread that does not exist here
+            self.on_new_file()  # its locks may be held by a thread that does not exist in this process
         elif not self._is_ours():
             with self._lock:
                 if not self._is_ours():
                     self._reopen()
 
     def _is_ours(self) -> bool:
-        """Is the file at our path the one that is open? Not if there is none, nor while a thread opens one anew."""
+        """Is the file at our path the one that is open? False if there is none, or while a thread reopens it."""
         identity = self._on_disk()
         if identity is None or identity != self._identity:
             return False
@@ -449,7 +449,7 @@ class Database:
         """
         if self._writer is not None and self._writer.in_transaction:
             raise DatabaseUnusable(f"{self.path} was replaced while it was written", hint="try again")
-        if os.path.realpath(self.path) != os.fspath(self.path):  # then the old one's log is left alone, too
+        if os.path.realpath(self.path) != os.fspath(self.path):  # a link: leave the log alone
             raise DatabaseUnusable(f"a link stands in the place of {self.path}", hint="remove the link")
         self._reads.wait_for_others(_READ_SECONDS)
         is_same = self._identity is not None and self._identity == self._on_disk()
@@ -457,7 +457,7 @@ class Database:
         lock = self._lock
         self._close_all()
         self._reset()
-        self._lock = lock  # it is held
+        self._lock = lock  # taken
         for name in leftovers:
             with suppress(OSError):
                 filesystem.remove(Place.of(Path(name)))
@@ -479,7 +479,7 @@ class Database:
         return f"{self.path}-wal", f"{self.path}-shm"
 
     def _undisturbed(self, connect: Callable[[], Connection]) -> tuple[_Read, Connection]:
-        """A connection that no other thread closes until the read has ended."""
+        """Begin a read on a connection that no other thread closes until it has ended."""
         while True:
             read = self._reads.begin()
             try:
@@ -501,7 +501,7 @@ class Database:
         return connection or self._register(self._connect_again())
 
     def _connect_again(self) -> Connection:
-        """One more connection, as the file was opened."""
+        """A further connection, opened like the first one."""
         return self._connect(apsw.SQLITE_OPEN_READONLY if self.read_only else apsw.SQLITE_OPEN_READWRITE)
 
     def _register(self, connection: Connection) -> Connection:
@@ -568,7 +568,7 @@ class Database:
                 raise
 
     def _begun(self, deadline: float, *, aside: bool) -> Connection:
-        """The write connection in a new transaction, on the file that is at our path now."""
+        """Begin a transaction on the write connection, on the file that is at our path now."""
         while True:
             self._ensure_current()  # while we waited for a lock
             if getattr(self._bulks, "about", self._threads) not in (None, self._threads):
@@ -587,7 +587,7 @@ class Database:
             _roll_back(connection)
 
     def _writable(self, *, aside: bool) -> Connection:
-        """The write connection; where the disk had no room for it, another look whether it has now."""
+        """The write connection; if the disk had no room for it, try again."""
         if self._refusal is not None and (not aside or time.monotonic() > self._refused_at + _REFUSED_SECONDS):
             self._reopen()
         if self._refusal is not None:
@@ -629,7 +629,7 @@ class Database:
 
     @contextmanager
     def _alone(self, seconds: float) -> Iterator[None]:
-        """Before the other threads of this process, one of which may itself be waiting for another process."""
+        """Hold the write lock of this process."""
         lock = self._lock
         if not lock.acquire(timeout=seconds):
             raise DatabaseBusy(
@@ -647,7 +647,7 @@ class Database:
 
     @contextmanager
     def hurried(self) -> Iterator[None]:
-        """This thread's writes wait only a moment for others: somebody waits for a read that comes by here."""
+        """Inside, this thread's writes wait only a moment for other writers, because a reader waits for them."""
         self._threads.hurried = getattr(self._threads, "hurried", 0) + 1
         try:
             yield
@@ -680,7 +680,7 @@ class Database:
         self._ensure_current()
         threads = self._threads
         threads.bulk = getattr(threads, "bulk", 0) + 1
-        # Ids that were read before another file took the index's place mean other memories in it.
+        # If another file replaced the index meanwhile, ids that were read before mean other memories.
         outer, self._bulks.about = getattr(self._bulks, "about", None), threads
         try:
             yield
@@ -692,7 +692,7 @@ class Database:
                     connection.execute("UPDATE counter SET synced = synced + 1")
 
     def content_replaced(self) -> None:
-        """All that is in the file is new: what was cached of it is worthless."""
+        """Drop what was cached, because the whole content was replaced."""
         self.on_new_file()
 
     def close(self) -> None:
@@ -726,7 +726,7 @@ class Database:
 
 
 class _Reading:
-    """`Database.reading`. Written out, as each search enters it some twenty times."""
+    """The context manager of `Database.reading`; a class, because each search enters it some twenty times."""
 
     __slots__ = ("_connection", "_database", "_inner", "_read")
 
@@ -765,7 +765,7 @@ class _Reading:
 
 
 class _Read:
-    """One read that has begun. Which thread ends it does not matter."""
+    """A read in progress; any thread may end it."""
 
     __slots__ = ("_going", "thread")
 
@@ -779,7 +779,7 @@ class _Read:
 
 
 class _Reads:
-    """Which reads are going on, so that nothing is closed under them."""
+    """The reads in progress, so that no connection is closed under them."""
 
     def __init__(self) -> None:
         self._going: set[_Read] = set()
@@ -810,7 +810,7 @@ def _stamp(name: str) -> tuple[int, int] | None:
 
 
 def _roll_back(connection: Connection) -> None:
-    """End the transaction if there is one still: SQLite itself rolls back when the disk is full."""
+    """Roll back the transaction unless SQLite has done so itself, as it does when the disk is full."""
     with suppress(apsw.Error):  # the error that led here says more
         if connection.in_transaction:
             connection.execute("ROLLBACK")

@@ -33,7 +33,7 @@ class InstallPlan(Answer):
     changes: tuple[Mapping[str, str], ...]  # path, action (create, edit, delete), diff
     applied: bool = False
     backups: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()  # files of the user's own that stand where ours would
+    kept: tuple[str, ...] = ()  # files of the user in the place of ours, left alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class FileEdit:
     path: Path
     before: bytes | None
     after: bytes | None
-    kept: OriginalFile | None = None  # to be remembered
+    kept: OriginalFile | None = None  # for uninstall
     within: Path | None = None  # it must not leave this folder by a link
 
     @property
@@ -114,7 +114,7 @@ def uninstall(host: str, *, root: Path, scope: str | None = None, apply: bool = 
 
 
 def blocks(plan: InstallPlan) -> Iterator[Block]:
-    """The plan for a person: each file with its diff, which was seen already when it is done."""
+    """The plan for a person: each file with its diff; without diffs after it was applied."""
     for change in plan.changes:
         yield Line(f"{change['action']} {change['path']}", "title")
         for line in () if plan.applied else change["diff"].splitlines():
@@ -144,7 +144,7 @@ def _place(host: str, root: Path, scope: str | None, *, removing: bool = False) 
 
 
 def _of_another(path: Path, host: str, place: HostPlace) -> OriginalFile | None:
-    """What another host's install remembers of this file: the last of them to be uninstalled takes it back."""
+    """The original that another host's install recorded of this file; the last uninstall restores it."""
     return next((record.files[path] for record in _others(host, place) if path in record.files), None)
 
 
@@ -153,7 +153,7 @@ def _others(host: str, place: HostPlace) -> list[InstallRecord]:
 
 
 def _read(files: list[File], place: HostPlace) -> Iterator[tuple[File, bytes | None]]:
-    """Each file with its bytes. All that cannot be read as what they are, are told at once."""
+    """Read each file; all malformed ones are reported in one error."""
     problems: list[str] = []
     contents: list[tuple[File, bytes | None]] = []
     for file in files:
@@ -182,7 +182,7 @@ def _refuse(problems: list[str]) -> None:
 
 
 def _may_replace(file: File, current: bytes | None, record: InstallRecord) -> bool:
-    """A file that is wholly ours is written where there is none, or an older one of ours that nobody edited."""
+    """May this file, which is wholly ours, be written? Only if it is missing, or ours and unedited."""
     if current is None or current == file.text.encode():
         return True
     entry = record.files.get(file.path)
@@ -200,7 +200,7 @@ def _installed(file: File, current: bytes | None, entry: OriginalFile | None) ->
         elif install_record.digest(current) == entry.after:
             before, made_paths = entry.before, entry.made
         else:
-            # Somebody else wrote there since: what is to come back is their text without our entries.
+            # The file was changed since: restore that text without our entries.
             made_paths = entry.made | edits.made_by(text, file)
             bare = edits.without_entries(
                 current.decode(), file, made_paths=made_paths, existed=entry.before is not None
@@ -215,7 +215,7 @@ def _installed(file: File, current: bytes | None, entry: OriginalFile | None) ->
 
 
 def _still_wanted(file: File, entry: OriginalFile, host: str) -> bytes | None:
-    """What was there before, without an entry of ours for a project that has been disconnected since."""
+    """The original text, without entries of ours for projects that were disconnected since."""
     if entry.before is None or file.form == "text":
         return entry.before
     bare = entry.before.decode()
@@ -270,7 +270,7 @@ def _new_record(
 
 
 def _own_folders(changes: list[FileEdit]) -> Iterator[Path]:
-    """Folders that only we would have made, for when there is no record."""
+    """Folders that only our install makes, for an uninstall without a record."""
     for change in changes:
         if change.action == "delete" and change.path.parent.name.split("-")[0] == "memory":
             yield change.path.parent
@@ -299,7 +299,7 @@ def _apply(changes: list[FileEdit], remembered: InstallRecord | None) -> list[Pa
 
 
 def _still_as_read(changes: list[FileEdit]) -> None:
-    """A running host writes its own files, too; what it wrote since we read them must not be lost."""
+    """Refuse if a file was changed since it was read: a running host writes its own files, too."""
     for change in changes:
         try:
             now = change.path.read_bytes()

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["PATH", "application", "listen", "own_names", "run", "serve_http", "serve_page", "transport_security"]
 
 PATH = "/mcp"
-# A session that nobody used for so long is forgotten; its client starts another.
+# Unused sessions are dropped after this time; the client starts a new one.
 SESSION_IDLE_SECONDS = 1800.0
 MOST_SESSIONS = 1000
 LARGEST_BODY_BYTES = 4 * 1024 * 1024
@@ -85,7 +85,7 @@ def application(
 
 
 def transport_security(names: Sequence[str]) -> TransportSecuritySettings:
-    """What a request may call this server, and from where a browser may send one."""
+    """The allowed Host and Origin headers."""
     from mcp.server.transport_security import TransportSecuritySettings
 
     return TransportSecuritySettings(
@@ -97,14 +97,14 @@ def transport_security(names: Sequence[str]) -> TransportSecuritySettings:
 
 
 class Closing(Protocol):
-    """What a server has open while it runs."""
+    """Something to close when the server ends."""
 
     def wake_soon(self) -> None: ...
     def close(self, *, seconds: float) -> bool: ...
 
 
 class _Doors:
-    """MCP and the page under one address. The page is loaded when somebody first asks for it."""
+    """Routes requests to MCP or to the page, which is loaded at its first request."""
 
     def __init__(self, mcp: ASGIApp, live: LiveWorkspace, access: PageAccess) -> None:
         self._mcp = mcp
@@ -124,7 +124,7 @@ class _Doors:
 
 
 def own_names(host: str, allowed: Sequence[str]) -> list[str]:
-    """What a client may call this server."""
+    """The host names by which clients may address this server."""
     names = ["127.0.0.1", "localhost", "[::1]", *allowed]
     if not is_loopback(host):
         everywhere = host in ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
@@ -184,12 +184,12 @@ def _refuse_personal(root: Path) -> None:
 
 
 def serve_page(*, workspace: str | None, flags: Mapping[str, object], port: int, browser: bool) -> None:
-    """The page alone, for the person at this machine, until told to stop."""
+    """Serve only the page, for the person at this machine, until a signal."""
     from spec_kit_memory.serve.page.routes import page_app
 
     root = settings.find_root(workspace=workspace)
     _refuse_personal(root)
-    settings.load(root, overrides=flags)  # what is wrong with them is said here, and not on a page that cannot open
+    settings.load(root, overrides=flags)  # report wrong settings here, as the page could not open
     host = "127.0.0.1"
     listening = listen(host, port)
     bound = listening.getsockname()[1]
@@ -210,7 +210,7 @@ def serve_page(*, workspace: str | None, flags: Mapping[str, object], port: int,
 
 
 class _PageAlone:
-    """The page has nothing to start or stop: `run` closes its workspace."""
+    """An ASGI lifespan without work: `run` closes the workspace of the page."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -252,7 +252,7 @@ def run(app: ASGIApp, listening: socket.socket, live: Closing) -> None:
         listening.close()
         if not live.close(seconds=TOLD_SECONDS):
             sys.stderr.flush()
-            os._exit(0)  # a thread that does not end cannot be waited for
+            os._exit(0)  # some thread does not end
 
 
 def _place(workspace: str | None) -> Path:
@@ -267,13 +267,13 @@ def _scope(root: Path, flags: Mapping[str, object]) -> MemoryScope:
     try:
         return process_caller(settings.load(root, overrides=flags)).scope
     except SpecKitMemoryError:
-        return MemoryScope()  # every call will say what is wrong with the settings
+        return MemoryScope()  # every call reports the wrong settings
 
 
 def _checker(
     issuer: str | None, audience: str | None, *, scope: MemoryScope, no_token: bool, token: Token | None
 ) -> TokenChecker | None:
-    """Who checks access tokens; None for a server without sign-in."""
+    """The checker of access tokens; None for a server without sign-in."""
     if not issuer and not audience:
         return None
     if not issuer or not audience:
@@ -320,7 +320,7 @@ def _announce(
 
 @contextmanager
 def _stops_on_signal(server: Any) -> Iterator[None]:
-    """SIGTERM and Ctrl-C end the server soon, whatever its threads are doing; told twice, at once."""
+    """SIGTERM and Ctrl-C end the server soon, whatever its threads are doing; a second signal at once."""
 
     def stop(*_: object) -> None:
         if server.should_exit:

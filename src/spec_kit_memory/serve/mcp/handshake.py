@@ -23,21 +23,21 @@ from collections.abc import Sequence
 
 __all__ = ["BEGINNINGS", "LISTS", "FirstAnswers", "Front", "running", "start", "wants_stdio"]
 
-# Which lists are the same in every workspace? Hosts ask for them at once, and some go on without what comes late.
+# The lists that are the same in every workspace. Hosts request them at once, and some ignore late answers.
 LISTS = ("tools/list", "prompts/list", "resources/templates/list")
 # Of the resources a host hears at once what every workspace has, and the folders when it asks again. Claude Code offers
 # no tools before it has heard of resources, and on a machine under load it does not wait for that.
 BEGINNINGS = ("resources/list",)
 HEAD_START_SECONDS = 0.02  # imports wait this long for the host's first message, which is mostly there already
 CHUNK_BYTES = 65_536
-# Whoever pipes requests in and closes the pipe still wants their answers; whoever wants an end at once sends a signal.
+# How long requests are still answered after standard input was closed; a signal ends the server at once.
 LAST_ANSWERS_SECONDS = 20.0
 UNSUPPORTED = -32022  # the SDK's code for a version that it does not speak
 _META_PREFIX = "io.modelcontextprotocol/"
 
 
 class FirstAnswers:
-    """Which lines can be answered from what is known beforehand? Fed in order; a line it does not know is None."""
+    """Answers lines from prepared answers. Lines are given in order; None for one without a prepared answer."""
 
     def __init__(self, *, lean: bool) -> None:
         with open(os.path.join(os.path.dirname(__file__), "first_answers.json"), encoding="utf-8") as file:
@@ -50,11 +50,11 @@ class FirstAnswers:
 
     @property
     def is_open(self) -> bool:
-        """Has no request chosen the protocol's era yet?"""
+        """True until a request has chosen the version of the protocol."""
         return self._version is None
 
     def answer(self, line: bytes) -> tuple[bytes | None, bool]:
-        """What to send for this line, if that is known, and whether the SDK needs to see the line."""
+        """The prepared answer to this line, if there is one, and whether the SDK must see the line too."""
         try:
             message = json.loads(line)
         except (ValueError, RecursionError):
@@ -78,7 +78,7 @@ class FirstAnswers:
         return text.encode("utf-8"), True
 
     def _discovered(self, params: object) -> str | None:
-        """What opens a connection by asking: our versions, or that we do not speak the one that is asked for."""
+        """The key of the answer to a discovery: our versions, or the error for a version that is not supported."""
         meta = params.get("_meta") if isinstance(params, dict) else None
         version = meta.get(f"{_META_PREFIX}protocolVersion") if isinstance(meta, dict) else None
         if version == self._modern:
@@ -89,7 +89,7 @@ class FirstAnswers:
         return f'"error":{json.dumps({"code": UNSUPPORTED, "message": "Unsupported protocol version", "data": data})}'
 
     def _key(self, method: object, params: object) -> str | None:
-        """The name of the answer, where the request is of the common form; everything else is left to the SDK."""
+        """The key of the prepared answer to a request of the common form; None leaves it to the SDK."""
         if method == "initialize" and self.is_open:
             return self._initialize(params)
         modern = self._is_modern(params)
@@ -138,7 +138,7 @@ def _names_version(params: dict[str, object]) -> bool:
 
 
 class Front:
-    """Standard input and output, answered by a thread until the SDK takes them over."""
+    """Owns standard input and output: a thread answers until the SDK takes over."""
 
     def __init__(self, *, lean: bool) -> None:
         self.parent = os.getppid()  # looked at before imports: it may be gone when they are done
@@ -152,7 +152,7 @@ class Front:
         self._ended = False
         self._first = threading.Event()
         self._wake_read, self._wake_write = os.pipe()
-        # What anything else prints goes to standard error, and what it reads is empty: the pipes are the protocol's.
+        # The pipes belong to the protocol: prints go to standard error, and reads of standard input are empty.
         self._in, self._out = os.dup(0), os.dup(1)
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
@@ -174,7 +174,7 @@ class Front:
                 while (line := self._take_line()) is not None:
                     self._handle(line)
         except (OSError, ValueError):
-            self._ended = True  # the host has gone; the SDK finds the same out
+            self._ended = True  # the host closed it; the SDK will see the same
 
     def _read(self) -> None:
         data = os.read(self._in, CHUNK_BYTES)
@@ -208,7 +208,7 @@ class Front:
     # --- from then on: what the SDK uses as its standard input and output
 
     def hand_over(self) -> None:
-        """End the thread; from now on `readline` and `write` are the only ones at the pipes."""
+        """End the thread; from now on only `readline` and `write` use the pipes."""
         os.write(self._wake_write, b"x")
         self._thread.join()
 
@@ -229,7 +229,7 @@ class Front:
                 return self._hand_over(line)
 
     def write(self, text: str) -> None:
-        """Send a line of the SDK's, unless it answers what was answered."""
+        """Send a line of the SDK, unless its request was answered already."""
         key = _request_key(text, answer=True)
         if not _discount(self._answered, key):
             self._send(text.encode("utf-8"))
@@ -258,7 +258,7 @@ def _count(requests: dict[str, int], key: str) -> None:
 
 
 def _discount(requests: dict[str, int], key: str) -> bool:
-    """One less of it; False where there was none."""
+    """Decrease the count of a key; False where it was zero."""
     left = requests.pop(key, 0) - 1
     if left > 0:
         requests[key] = left
@@ -266,7 +266,7 @@ def _discount(requests: dict[str, int], key: str) -> bool:
 
 
 def _cancelled_key(line: str) -> str:
-    """The id of the request that this line takes back: it may never be answered."""
+    """The id of the request that this line cancels; it may never be answered."""
     if "notifications/cancelled" not in line:
         return ""
     try:
@@ -291,7 +291,7 @@ _running: Front | None = None
 
 
 def wants_stdio(arguments: Sequence[str]) -> bool:
-    """Is this `skm serve` on standard input and output? Anything unusual is left to the ordinary way."""
+    """Is this `skm serve` on standard input and output? False for unusual arguments, which take the normal way."""
     if sys.platform == "win32" or "serve" not in arguments:  # where pipes cannot be waited for
         return False
     before = list(arguments[: list(arguments).index("serve")])
@@ -301,7 +301,7 @@ def wants_stdio(arguments: Sequence[str]) -> bool:
 
 
 def start(arguments: Sequence[str]) -> None:
-    """Begin to answer; `serve_stdio` takes over. Where descriptors are missing nothing happens."""
+    """Start to answer; `serve_stdio` takes over later. Does nothing where descriptors are missing."""
     global _running
     words = list(arguments)
     lean = os.environ.get("SPEC_KIT_MEMORY_TOOLS") == "lean"
@@ -310,7 +310,7 @@ def start(arguments: Sequence[str]) -> None:
             lean = words[place + 1] == "lean"
         elif word.startswith("--tools="):
             lean = word == "--tools=lean"
-    # Until the workspace is open nothing needs to be put in order.
+    # Before the workspace is open there is nothing to close.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: os._exit(0))
     try:

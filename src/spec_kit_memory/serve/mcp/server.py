@@ -51,14 +51,14 @@ INSTRUCTIONS = (
     "work, decisions, dates, people or preferences, call memory_search. Save with memory_save when work ends or "
     "decisions were made. After using a memory, say with memory_validate whether it helped."
 )
-# The index has one writer and this many readers keep two cores busy; more only queue.
+# Worker threads: this many readers keep two cores busy, and the index has one writer.
 WORKERS = 8
 PROGRESS_SECONDS = 0.1
 SESSION_HEADER = "mcp-session-id"
-# Of an answer that nobody gave a budget: beyond it lists and texts are cut, and the answer says so.
+# The longest answer without a budget of its own: longer lists and texts are truncated, and the answer says so.
 MOST_CHARACTERS = 100_000
 STRUCTURED_SINCE = "2025-06-18"
-# Claude Code puts every other tool behind a search of its own.
+# Claude Code loads only these at once, and the others through its own tool search.
 ALWAYS_LOADED = frozenset(("memory_context", "memory_search", "memory_save"))
 
 Context = Any  # ServerRequestContext[Any, Any]; named for the reader
@@ -83,7 +83,7 @@ def build_server(
 
 
 def server_of(served: Any, *, schema_of: Callable[[Tool], dict[str, Any]] = input_schema) -> Server[Any]:
-    """The SDK's server over what answers each kind of request: a `Served`, or what routes to several."""
+    """The SDK's server for `served`: one workspace, or a router to several."""
     server: Server[Any] = Server(
         NAME,
         version=__version__,
@@ -106,7 +106,7 @@ def server_of(served: Any, *, schema_of: Callable[[Tool], dict[str, Any]] = inpu
 
 @dataclass
 class Served:
-    """One workspace, as requests of the protocol reach it. `identify` gets the verb's request where there is one."""
+    """Answers the requests of the protocol for one workspace. `identify` gets the verb's request where there is one."""
 
     live: LiveWorkspace
     tools: tuple[Tool, ...]
@@ -120,7 +120,7 @@ class Served:
         return result
 
     async def in_thread(self, ctx: Context, work: Callable[[Workspace], T], request: Request | None = None) -> T:
-        """Work on the workspace as the sender of this request has it."""
+        """Run `work` in a thread, on the workspace as the sender of this request sees it."""
         if self.limiter is None:
             self.limiter = anyio.CapacityLimiter(WORKERS)
 
@@ -183,7 +183,7 @@ class Served:
         return await self.in_thread(ctx, work, request)
 
     async def _scan(self, ctx: Context, request: IndexRequest) -> Answer:
-        """A scan tells how far it is, and stops where it is when the client cancels."""
+        """Run a scan that reports its progress and stops when the client cancels."""
         stopped = threading.Event()
         progress = _Progress(ctx, stopped)
         whole = request.replace(cooldown=True, embed=False, progress=progress.step, cancelled=stopped.is_set)
@@ -265,7 +265,7 @@ class Served:
         return types.CompleteResult(completion=completion)
 
     async def _offered(self, ctx: Context, work: Callable[[Workspace], T], **about: str) -> T:
-        """As a protocol error where there is no tool result to carry it, with what the request was about."""
+        """Like `in_thread`, but with failures as protocol errors, as there is no tool result to carry them."""
         try:
             return await self.in_thread(ctx, work)
         except SpecKitMemoryError as error:
@@ -278,7 +278,7 @@ class Served:
 
 @asynccontextmanager
 async def _connected(server: Server[Any]) -> AsyncIterator[str]:
-    """What a run of the server is called: standard input and output have one for each client."""
+    """An id for each run of the server; over standard input and output that is one client."""
     yield uuid4().hex
 
 
@@ -321,7 +321,7 @@ def described(tool: Tool, ctx: Context, schema: dict[str, Any]) -> types.Tool:
 
 
 def _success(tool: Tool, request: Request, answer: Answer) -> types.CallToolResult:
-    # A budget is in tokens of about four characters, and JSON escapes some of them.
+    # Budgets are in tokens of about four characters; JSON needs more for escapes.
     room = MOST_CHARACTERS + 8 * int(getattr(request, "max_tokens", None) or 0)
     return _result(render.envelope(answer, tool=tool.name, characters=room), is_error=False)
 
@@ -338,7 +338,7 @@ def failure(ctx: Context, error: Exception) -> types.CallToolResult:
 
 def _result(content: dict[str, Any], *, is_error: bool) -> types.CallToolResult:
     text = render.compact(content)
-    # From the text, so that the two can never differ and both are valid Unicode.
+    # Parsed from the text, so that the two are always equal and valid Unicode.
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=text)], structured_content=json.loads(text), is_error=is_error
     )
@@ -349,7 +349,7 @@ def _sendable(text: str) -> str:
 
 
 class _Progress:
-    """Reports of a worker thread, in order, rising over all stages, a few a second."""
+    """Sends progress of a worker thread: in order, rising over all stages, a few times a second."""
 
     def __init__(self, ctx: Context, stopped: threading.Event) -> None:
         self._ctx = ctx
@@ -372,7 +372,7 @@ class _Progress:
                 self._ctx.session.report_progress, float(self._before + done), float(self._before + total), stage
             )
         except RuntimeError:
-            # The event loop has ended under us: the client is gone, and so is the reason to scan.
+            # The event loop has ended: the client is gone.
             self._stopped.set()
 
 
@@ -398,7 +398,7 @@ def _which_folder(error: UndecidedSpecFolder) -> _Question | None:
 
 
 def _must_confirm(request: Request) -> _Question | None:
-    """Only a person makes something constitutional."""
+    """The question to a person for requests that make a memory constitutional; None for others."""
     if not isinstance(request, UpdateRequest) or request.importance_tier != "constitutional" or request.confirm:
         return None
     message = f"Make memory {request.id} constitutional? It will stand above the results of every search."
@@ -409,7 +409,7 @@ def _must_confirm(request: Request) -> _Question | None:
 def _can_ask(ctx: Context) -> bool:
     capabilities = ctx.session.client_capabilities
     offered = capabilities.elicitation if capabilities else None
-    # An empty capability means forms: that is what it meant before there were modes.
+    # An empty capability means forms, as before there were modes.
     return offered is not None and (offered.form is not None or offered.url is None)
 
 
