@@ -328,6 +328,21 @@ def test_an_address_that_is_an_option_or_another_protocol_is_refused(database: T
     assert not Projects(database).list()
 
 
+def test_the_reason_for_which_ssh_fails_is_told_in_its_own_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git itself says only that it could not read from the repository."""
+    refusing = tmp_path / "ssh"
+    refusing.write_text("#!/bin/sh\necho 'git@host.example: Permission denied (publickey).' >&2\nexit 255\n")
+    refusing.chmod(0o755)
+    monkeypatch.setenv("SPEC_KIT_MEMORY_GIT_SSH", str(refusing))
+    repository = Repository(tmp_path / "clone.git", Project("shop", "ssh://git@host.example/shop.git"))
+    with pytest.raises(GitError) as caught:
+        repository.fetch()
+    assert "Permission denied (publickey)" in caught.value.message
+    assert "correct access rights" not in caught.value.message
+
+
 def test_git_is_allowed_https_and_ssh_alone_wherever_a_redirect_leads(tmp_path: Path) -> None:
     """A redirect, or an address that the operator's configuration puts in place of another, is no way to a file."""
     secret = Remote.made(tmp_path / "secret.git")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from spec_kit_memory.errors import BadParameter, FileMissing, Invalid
+from spec_kit_memory.serve.http.team_app import domain_of
 from spec_kit_memory.settings.keys import Semantic, Settings
 from spec_kit_memory.team.database import TeamDatabase
 from spec_kit_memory.team.project_workspace import open_project
@@ -88,3 +89,9 @@ def test_a_plain_folder_is_an_ordinary_workspace(database: TeamDatabase, tmp_pat
         assert (folder / saved.path).is_file()
         found = workspace.search("when does the gate open")
         assert found.results[0].id == saved.id
+
+
+def test_all_replicas_name_the_server_in_commits_as_people_reach_it() -> None:
+    assert domain_of(["memory.example.org", "memory"]) == "memory.example.org"
+    assert domain_of(["memory.example.org:8443"]) == "memory.example.org"
+    assert domain_of([]) == "", "then each takes the name of its machine"

@@ -29,6 +29,8 @@ _SHA_1, _SHA_256 = 40, 64  # characters
 _FILE_MODES = ("100644", "100755")
 _SECRET = re.compile(r"(?<=://)[^/\s]*@")
 _MOVED = re.compile(r"returned error: 30[12378]\b")
+_UNREAD = "Could not read from remote repository"
+_ADVICE_ON_READING = ("Please make sure you have the correct access rights", "and the repository exists")
 _LIST = ("ls-tree", "-z", "--full-tree")
 _BLOCK = 4096
 _ENTRY_BYTES = 2_000  # of one line of a listing, on average at most
@@ -441,7 +443,10 @@ _SKIPPED_WHEN_READ = (
 def _reason(command: str, stderr: bytes) -> str:
     """What git said, without credentials of an address, in one line."""
     lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
-    wanted = [line for line in lines if line.startswith(("remote:", "fatal:", "error:", "!"))] or lines
+    if any(_UNREAD in line for line in lines):  # what ssh said is the reason, and comes first
+        wanted = [line for line in lines if not line.startswith(_ADVICE_ON_READING)]
+    else:
+        wanted = [line for line in lines if line.startswith(("remote:", "fatal:", "error:", "!"))] or lines
     reason = _SECRET.sub("", "; ".join(wanted[-4:]))[:500]
     if _MOVED.search(reason):
         reason += " (a redirect, which is not followed: add the project with the address that it has now)"

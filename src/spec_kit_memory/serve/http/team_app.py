@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from spec_kit_memory.serve.http.sign_in import TokenChecker
     from spec_kit_memory.workspace import Workspace
 
-__all__ = ["Team", "serve_team", "team_application"]
+__all__ = ["Team", "domain_of", "serve_team", "team_application"]
 
 LARGEST_CALL_BYTES = 1_000_000
 PAUSE_SECONDS = 10.0  # between two fetches that calls of a git host bring about
@@ -234,7 +234,7 @@ def serve_team(
         raise BadParameter("--rights maps claims, and no issuer gives any.", hint="Add --issuer and --audience.")
     team = Team(TeamDatabase(settings.index.url), settings, jwt=jwt, grants=grants)
     if jwt:
-        allowed_hosts = [*allowed_hosts, urlsplit(jwt.audience).hostname or ""]
+        allowed_hosts = [urlsplit(jwt.audience).hostname or "", *allowed_hosts]
     listening = listen(host, port)
     bound = listening.getsockname()[1]
     _log_json()
@@ -244,7 +244,7 @@ def serve_team(
     sys.stderr.write(f"Serving a team at http://{shown}:{bound}{PATH}, the page at http://{shown}:{bound}/\n")
     sys.stderr.flush()
     stopping = threading.Event()
-    keeper = Keeper(team.database, settings=settings, domain=urlsplit(jwt.audience).hostname or "" if jwt else "")
+    keeper = Keeper(team.database, settings=settings, domain=domain_of(allowed_hosts))
     worker = threading.Thread(target=keeper.run, args=(stopping,), name="keeper", daemon=True)
     worker.start()
     try:
@@ -252,6 +252,12 @@ def serve_team(
     finally:
         stopping.set()
         worker.join(TOLD_SECONDS)  # a round that takes longer is done again by whoever comes next
+
+
+def domain_of(allowed_hosts: Sequence[str]) -> str:
+    """What all replicas write into commits as their domain: the name that people reach the server by, where there is
+    one; a replica's own name may be another with every start of a container."""
+    return urlsplit(f"//{allowed_hosts[0]}").hostname or "" if allowed_hosts else ""
 
 
 def _data_folder(data: str | None) -> Path:
