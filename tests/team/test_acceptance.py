@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import threading
@@ -303,6 +304,27 @@ def test_a_file_of_the_server_is_not_saved(replica: Replica, tmp_path: Path) -> 
     (workspace.settings.root / "memory/x.md").write_text("# X\n", encoding="utf-8")
     with pytest.raises(AccessDenied, match="no files of yours"):
         workspace.save(file_path="memory/x.md")
+
+
+def test_an_error_of_the_servers_disk_names_no_folder_of_the_server(replica: Replica, tmp_path: Path) -> None:
+    workspace = replica()
+    saved = workspace.save(text="The gate opens at nine")
+    root = workspace.settings.root
+    shutil.rmtree(root)
+    root.write_text("no folder any more", encoding="utf-8")
+    try:
+        for call in (
+            lambda: workspace.update(int(saved.id or 0), title="The gate"),
+            lambda: workspace.delete(int(saved.id or 0), delete_file=True),
+            lambda: workspace.undo(),
+        ):
+            with pytest.raises(SpecKitMemoryError) as caught:
+                call()
+            told = [caught.value.message, caught.value.hint, *map(str, caught.value.details.values())]
+            assert not any(str(tmp_path) in one for one in told), told
+    finally:
+        root.unlink()
+    assert workspace.load(saved.id).text
 
 
 def test_a_write_that_fails_has_accepted_nothing(replica: Replica) -> None:

@@ -12,10 +12,11 @@ from typing import Any
 from spec_kit_memory.answers import UndoAnswer
 from spec_kit_memory.core.memory import owner_of
 from spec_kit_memory.embed import Embedder
-from spec_kit_memory.errors import MemoryNotFound
+from spec_kit_memory.errors import MemoryNotFound, SpecKitMemoryError
 from spec_kit_memory.features.personal import PERSONAL
+from spec_kit_memory.files.file_errors import disk_error
 from spec_kit_memory.index.postgres.engine import PostgresIndex
-from spec_kit_memory.parameters import from_call
+from spec_kit_memory.parameters import Request, from_call
 from spec_kit_memory.requests import (
     DeleteRequest,
     MergeRequest,
@@ -63,7 +64,29 @@ def index_place(database: TeamDatabase, project: Project) -> IndexPlace:
     return IndexPlace(url=database.url, project=project.name, checkout=CHECKOUT)
 
 
-class ServedWorkspace(Workspace):
+class _Served(Workspace):
+    """A workspace of people elsewhere: an error tells them no folder of this machine."""
+
+    def _with_files(self, verb: Callable[[], Any], request: Request) -> Any:
+        try:
+            return super()._with_files(verb, request)
+        except OSError as error:
+            raise disk_error(error, "the server's disk") from error
+        except SpecKitMemoryError as error:
+            root = self.settings.root.as_posix()
+            error.message = _within(error.message, root)
+            error.advice = tuple(_within(step, root) if isinstance(step, str) else step for step in error.advice)
+            error.details = {
+                name: _within(value, root) if isinstance(value, str) else value for name, value in error.details.items()
+            }
+            raise
+
+
+def _within(text: str, root: str) -> str:
+    return text.replace(f"{root}/", "").replace(root, "the server's disk")
+
+
+class ServedWorkspace(_Served):
     """A project whose files are not here; its copies go with it."""
 
     def close(self) -> None:
@@ -73,7 +96,7 @@ class ServedWorkspace(Workspace):
         remove_folder(self.settings.root)
 
 
-class ServedFolder(Workspace):
+class ServedFolder(_Served):
     """A plain folder, whose files are the project. What people keep for themselves is in the index only: verbs that
     would change files of it work on copies, as in a project that is in git."""
 
