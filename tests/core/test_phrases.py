@@ -152,8 +152,9 @@ def test_a_phrase_that_can_never_match_is_told(phrase: str) -> None:
 
 
 def test_doubts_name_all_phrases_of_a_kind_at_once() -> None:
-    told = doubts(["ab", "the", "harbour lamp", "x", "of the"])
+    told = doubts(["ab", "the", "harbour lamp", "!!!", "x", "of the", "-- --"])
     assert told == [
+        "trigger phrases '!!!', '-- --' can never match: a phrase needs letters, digits or emoji",
         "trigger phrases 'ab', 'x' can never match: give three characters or more, two in a script without case",
         "trigger phrases 'the', 'of the' will match most prompts; give longer ones",
     ]

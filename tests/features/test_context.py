@@ -328,3 +328,17 @@ def test_a_prompt_that_nothing_bears_on_names_what_was_saved_last_and_shows_none
         assert "Prices (#" in answer.text
         assert "floats" not in answer.text
         assert "first memory" not in " ".join(answer.hints)
+        assert (
+            answer.summary == ("no memory is close to the prompt; " if prompt else "") + "1 memory saved last is named"
+        )
+
+
+def test_what_was_saved_last_is_counted_and_still_holds(place: Place) -> None:
+    for number in range(3):
+        place.memory(f"fact-{number}", f"# Fact {number}\n\nThe number {number} is drawn on gate {number}.")
+    place.write("specs/z_archive/000-old/memory/old.md", "# Old gate\n\nIt was torn down.\n")
+    place.memory("short", "# Short\n\nIt held for a day.", expires="2026-01-01")
+    place.memory("gone", "# Gone\n\nNobody does that any more.", importance_tier="deprecated")
+    answer = place.open().context()
+    assert answer.summary == "3 memories saved last are named"
+    assert not [title for title in ("Old gate", "Short", "Gone") if title in answer.text]

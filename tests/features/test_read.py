@@ -104,8 +104,11 @@ def test_a_folder_and_an_anchor_find_the_newest_memory_that_has_it(place: Place)
     assert workspace.load(spec_folder="001-core", anchor_id="decisions").memory.title == "Second"
     assert "Second of decisions." in workspace.load(spec_folder="001-core", anchor_id="decisions").text
     assert workspace.load(spec_folder="001-core", anchor_id="risks").memory.title == "Plan"
-    with pytest.raises(AnchorNotFound, match=r"c\.md has no anchor nothing"):
+    assert workspace.load(spec_folder="001-core", anchor_id="#risks").memory.title == "Plan"
+    with pytest.raises(AnchorNotFound, match="no memory of 001-core has an anchor nothing") as raised:
         workspace.load(spec_folder="001-core", anchor_id="nothing")
+    for name in ("decisions", "decisions-old", "risks", "summary"):
+        assert name in raised.value.hint
 
 
 def test_a_line_that_is_too_long_for_what_is_left_is_shown_as_far_as_it_goes(place: Place) -> None:
@@ -117,7 +120,8 @@ def test_a_line_that_is_too_long_for_what_is_left_is_shown_as_far_as_it_goes(pla
     assert loaded.text.endswith("…")
     assert loaded.lines == "1-3"
     assert any("line 3 is shown up to character" in hint for hint in loaded.hints)
-    assert len(loaded.text.encode()) <= 1_300
+    assert any("get('specs/001-core/memory/long.md', '3-5')" in hint for hint in map(str, loaded.hints)), loaded.hints
+    assert len(loaded.text.encode()) <= 1_200
     alone = workspace.get("specs/001-core/memory/long.md", lines="3-3")
     assert line.startswith(alone.text.rstrip("…"))
     assert len(alone.text) > 10 * len(loaded.text)
@@ -143,3 +147,15 @@ def test_lines_and_paths_are_understood_as_editors_and_links_write_them(
     workspace = place.open()
     answer = workspace.get(path, lines)
     assert (answer.path, answer.lines, answer.text) == ("memory/a.md", "2-3", "\nSecond and third.")
+
+
+def test_a_text_of_which_a_part_is_shown_is_not_called_whole(place: Place) -> None:
+    place.memory("long", "# Big\n\n" + "\n".join(f"Entry {number}: ropes were checked." for number in range(900)))
+    place.memory("wide", "# Wide\n\n" + "Every rope of the ship was checked by the mate. " * 900)
+    workspace = place.open()
+    for name in ("long", "wide"):
+        loaded = workspace.load(place.id_of(workspace, name), max_tokens=300)
+        assert ", its beginning, lines 1-" in loaded.summary
+        assert "whole" not in loaded.summary
+        assert any("continue with" in hint for hint in loaded.hints)
+        assert ", whole text, lines 1-" in workspace.load(place.id_of(workspace, name), max_tokens=20_000).summary

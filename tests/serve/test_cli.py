@@ -123,6 +123,17 @@ def test_a_restore_in_a_script_needs_yes(snapshot: Path, capsys: pytest.CaptureF
     assert run(["checkpoint", "restore", "before", "--yes", *more]) == 0
 
 
+def test_deleting_a_checkpoint_in_a_script_needs_yes_as_nothing_brings_it_back(
+    snapshot: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["checkpoint", "create", "kept"]) == 0
+    assert run(["checkpoint", "delete", "kept"]) == 1
+    said = capsys.readouterr()
+    assert "--yes" in said.out + said.err
+    assert run(["checkpoint", "delete", "kept", "--yes"]) == 0
+    assert run(["checkpoint", "delete", "kept", "--yes"]) == 1
+
+
 def test_deleting_a_folder_in_a_script_needs_yes_too(snapshot: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["delete", "--spec-folder", "007-auth"]) == 1
     assert run(["delete", "--spec-folder", "007-auth", "--yes"]) == 0

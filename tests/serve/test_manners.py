@@ -99,7 +99,7 @@ undo
 list --forgotten
 checkpoint restore first --yes
 checkpoint restore first --clear-existing --restore-files --yes
-checkpoint delete folder
+checkpoint delete folder --yes
 ledger verify
 ledger head
 cleanup

@@ -110,7 +110,7 @@ def _read_yaml(all_lines: list[str], first: int, last: int) -> tuple[FrontMatter
 
 def find_section(document: Document, section_name: str) -> Anchor | None:
     """The anchor with that id, else the shortest that continues it, else a heading of that name."""
-    name = section_name.strip().casefold()
+    name = section_name.strip().removeprefix("#").casefold()  # as a link has it
     if not name:
         return None
     for anchor in document.anchors:

@@ -16,7 +16,7 @@ from math import log2
 
 from spec_kit_memory.core.fences import code_lines
 from spec_kit_memory.core.stop_words import COMMON_FILES, DOCUMENT, EXTENSIONS, PLAIN
-from spec_kit_memory.core.triggers import fold, usable
+from spec_kit_memory.core.triggers import fold, has_letters, usable
 from spec_kit_memory.core.words import content, stem
 
 __all__ = ["MOST_PHRASES", "doubts", "extract", "in_most_prompts", "too_plain"]
@@ -130,9 +130,13 @@ def in_most_prompts(phrase: str) -> bool:
 def doubts(phrases: Iterable[str]) -> list[str]:
     """Warnings about given phrases: those that can never match, and those that match nearly always."""
     phrase_list = list(phrases)
-    short = [phrase for phrase in phrase_list if not usable(phrase)]
+    never = [phrase for phrase in phrase_list if not usable(phrase)]
+    signs = [phrase for phrase in never if not has_letters(phrase)]
+    short = [phrase for phrase in never if phrase not in signs]
     plain = [phrase for phrase in phrase_list if in_most_prompts(phrase)]
     messages = []
+    if signs:
+        messages.append(f"{_named(signs)} can never match: a phrase needs letters, digits or emoji")
     if short:
         messages.append(f"{_named(short)} can never match: give three characters or more, two in a script without case")
     if plain:

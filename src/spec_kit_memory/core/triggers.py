@@ -137,10 +137,15 @@ def usable(phrase: str) -> bool:
 
 def _long_enough(folded: str) -> bool:
     if len(folded) >= 3:
-        return any(character.isalnum() or _is_emoji(character) for character in folded)
+        return has_letters(folded)
     return len(folded) == 2 and (
         all(_caseless_letter(character) for character in folded) or (folded[0].isalpha() and folded[1] in "#+")
     )
+
+
+def has_letters(phrase: str) -> bool:
+    """Digits and emoji count as letters."""
+    return any(character.isalnum() or _is_emoji(character) for character in phrase)
 
 
 def _caseless_letter(character: str) -> bool:

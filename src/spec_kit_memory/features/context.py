@@ -125,22 +125,28 @@ def context(runtime: Runtime, request: ContextRequest) -> ContextAnswer:
     _decisions(page, decided)
     if loading != "skip" and prompt and not (brought or any(decision.answers for decision in decided.values())):
         _nearest(runtime, page, request, folder)
-    if loading != "skip" and not page.shown:
-        page.heading("## Saved last")
-        page.name("", [memory for memory in runtime.store.documents.find(limit=5 * NEWEST) if memory.trusted][:NEWEST])
+    newest_named = _name_newest(runtime, page) if loading != "skip" and not page.shown else 0
     runtime.used(page.shown)
     if session_id and (page.shown or sent_rules):
         sessions.remember_shown(runtime, session_id, sorted(page.shown), [*sent_rules, *page.sent])
     else:
         sessions.remember_rules(runtime, sent_rules)
     return ContextAnswer(
-        outcome=_outcome(page, folder, loading),
+        outcome=_outcome(page, folder, loading, named=newest_named, prompt=bool(prompt)),
         advice=(*_no_folder(runtime, folder), *_hints(offers, loading, page)),
         text="\n\n".join(page.text),
         parts=tuple(page.parts),
         loading=loading,
         offers=tuple(offers),
     )
+
+
+def _name_newest(runtime: Runtime, page: _Page) -> int:
+    """Name what was saved last and still holds; how many that were."""
+    page.heading("## Saved last")
+    newest = runtime.store.documents.find(limit=5 * NEWEST)
+    holding = [memory for memory in newest if memory.trusted and sessions.may_surface(runtime, memory)]
+    return len(page.name("", holding[:NEWEST]))
 
 
 def _loading(runtime: Runtime, prompt: str | None, session_id: str | None) -> str:
@@ -330,10 +336,11 @@ def _decision_of(result: searching.RankedMemory) -> tuple[StoredPassage | None, 
     return (result.matched[0] if whole and result.matched else None), False
 
 
-def _outcome(page: _Page, folder: str | None, loading: str) -> Advice:
+def _outcome(page: _Page, folder: str | None, loading: str, *, named: int, prompt: bool) -> Advice:
     kinds = {part.kind for part in page.parts}
     if not kinds and page.text:
-        return outcome("context-nothing-close")
+        last = outcome("context-saved-last", count=named) if named else outcome("context-names-only")
+        return outcome("context-nothing-close", outcome=last) if prompt else last
     if not kinds:
         return outcome("context-folder-empty", folder=folder) if folder else outcome("context-empty")
     code = "context-fresh-start" if loading == "skip" else "context-pieces"

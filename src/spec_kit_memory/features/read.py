@@ -7,7 +7,7 @@ again, so what is returned is what the file says now and the lines are true.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from heapq import merge
@@ -27,6 +27,7 @@ from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.parameters import memory_id
 from spec_kit_memory.requests import GetRequest, ListRequest, LoadRequest
 
+_CUT_BYTES = 4  # the newline before a line that is cut, and the "…" behind it
 GET_TOKENS = 25_000  # of one call; what is longer is read in parts
 # "42-56", and as editors, links and lists write it: L42-L56, 42:56, 42..56, [42, 56].
 _RANGE = re.compile(r"\s*[\[(]?\s*L?(\d{1,9})(?:\s*(-|–|:|,|\.\.|to)\s*L?(\d{0,9}))?\s*[\])]?\s*", re.IGNORECASE)
@@ -49,8 +50,8 @@ def load(runtime: Runtime, request: LoadRequest) -> LoadAnswer:
     whole, sent = tokens.count(text), tokens.count(content)
     problems = remarks.of(runtime, [memory], slips=True)
     hints: list[Text] = [*cut]
-    if end < last:
-        hints.append(advise("read-on", path=memory.path, lines=f"{end + 1}-{last}"))
+    if cut or end < last:
+        hints.append(advise("read-on", path=memory.path, lines=f"{end if cut else end + 1}-{last}"))
     where = f"{first}-{end}" if end >= first else ""
     about: dict[str, Value] = {
         "title": memory.title,
@@ -60,7 +61,9 @@ def load(runtime: Runtime, request: LoadRequest) -> LoadAnswer:
     }
     card = replace(runtime.card(memory), git=git_status.of(runtime, [memory]).get(memory.path))
     return LoadAnswer(
-        outcome=outcome("section-loaded", **about, section=anchor_id) if anchor_id else outcome("loaded", **about),
+        outcome=outcome("section-loaded", **about, section=anchor_id)
+        if anchor_id
+        else outcome("beginning-loaded" if cut or end < last else "loaded", **about),
         advice=(*([older] if older else []), *problems[memory.id], *hints),
         memory=remarks.with_problems([card], problems)[0],
         text=content,
@@ -87,15 +90,19 @@ def _target(runtime: Runtime, request: LoadRequest) -> Memory:
     if not memories:
         raise MemoryNotFound(f"spec folder {folder} has no memories", hint=runtime.meant_folder(folder))
     if request.anchor_id and not _has(runtime, memories[0], request.anchor_id):
-        return _newest_with(runtime, folder, request.anchor_id) or memories[0]
+        return _newest_with(runtime, folder, request.anchor_id)
     return memories[0]
 
 
-def _newest_with(runtime: Runtime, folder: str, anchor_id: str) -> Memory | None:
+def _newest_with(runtime: Runtime, folder: str, anchor_id: str) -> Memory:
     """The newest memory of a folder that has that section, before its spec documents."""
     everything = runtime.store.documents.find(Filter(spec_folder=folder))
     everything.sort(key=lambda memory: memory.source is not Source.MEMORY)  # stable: newest first among each
-    return next((memory for memory in everything if _has(runtime, memory, anchor_id)), None)
+    for memory in everything:
+        if _has(runtime, memory, anchor_id):
+            return memory
+    names = {name for memory in everything for name in _section_names(runtime.store.documents.text(memory.id))}
+    raise _no_anchor(f"no memory of {folder}", anchor_id, names)
 
 
 def _has(runtime: Runtime, memory: Memory, anchor_id: str) -> bool:
@@ -103,15 +110,23 @@ def _has(runtime: Runtime, memory: Memory, anchor_id: str) -> bool:
 
 
 def _section(memory: Memory, text: str, anchor_id: str) -> tuple[int, int]:
-    document = markdown.parse(text)
-    section = markdown.find_section(document, anchor_id)
+    section = markdown.find_section(markdown.parse(text), anchor_id)
     if section is None:
-        names = sorted({anchor.id for anchor in document.anchors} | {heading.slug for heading in document.headings})
-        raise AnchorNotFound(
-            f"{memory.path} has no anchor {anchor_id}",
-            hint=f"it has: {', '.join(names[:30]) or 'no anchors and no headings'}",
-        )
+        raise _no_anchor(memory.path, anchor_id, _section_names(text))
     return section.first_line, section.last_line
+
+
+def _section_names(text: str) -> set[str]:
+    document = markdown.outline(text)
+    return {anchor.id for anchor in document.anchors} | {heading.slug for heading in document.headings}
+
+
+def _no_anchor(where: str, anchor_id: str, names: Iterable[str]) -> AnchorNotFound:
+    listed = ", ".join(sorted(names)[:30])
+    return AnchorNotFound(
+        f"{where} has {'an' if where.startswith('no ') else 'no'} anchor {anchor_id}",
+        hint=f"there are: {listed}" if listed else "there are no anchors and no headings",
+    )
 
 
 def _up_to(lines: list[str], first: int, last: int, budget_tokens: int) -> tuple[str, int, list[Text]]:
@@ -121,7 +136,7 @@ def _up_to(lines: list[str], first: int, last: int, budget_tokens: int) -> tuple
     if len(lines[first - 1].encode("utf-8", "surrogatepass")) > budget_tokens * 4:
         line = lines[first - 1]
         part = line.encode("utf-8", "surrogatepass")[: budget_tokens * 4].decode("utf-8", "ignore")
-        return part, first, [finding("line-cut", line=first, shown=f"{len(part):,}", length=f"{len(line):,}")]
+        return part, first, [_cut_line(first, part, line)]
     used, end = 0, first
     for number in range(first, last + 1):
         line = lines[number - 1]
@@ -129,12 +144,15 @@ def _up_to(lines: list[str], first: int, last: int, budget_tokens: int) -> tuple
         room = budget_tokens * 4 - used
         used += size
         if used > budget_tokens * 4 and number > first:
-            if long_lines.is_long(line) and (part := tokens.clip(line, room // 4)):
-                cut = finding("line-cut-short", line=number, shown=f"{len(part):,}", length=f"{len(line):,}")
-                return "\n".join([*lines[first - 1 : end], f"{part}…"]), number, [cut]
+            if long_lines.is_long(line) and (part := tokens.clip(line, (room - _CUT_BYTES) // 4)):
+                return "\n".join([*lines[first - 1 : end], f"{part}…"]), number, [_cut_line(number, part, line)]
             break
         end = number
     return "\n".join(lines[first - 1 : end]), end, []
+
+
+def _cut_line(number: int, part: str, line: str) -> Text:
+    return finding("line-cut", line=number, shown=f"{len(part):,}", length=f"{len(line):,}")
 
 
 def get(runtime: Runtime, request: GetRequest) -> GetAnswer:

@@ -172,23 +172,29 @@ def every_card(workspace: Workspace) -> Iterator[Card]:
 
 def _delete(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
     if "spec_folder" in values and "id" not in values and not values.get("confirm"):
-        _confirm(session, own, f"Forget every memory of {values['spec_folder']}")
+        _confirm(session, own, f"Forget every memory of {values['spec_folder']}", then="A checkpoint is made first.")
         values["confirm"] = True
     _plain(session, kind, values, own)
 
 
 def _restore(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
-    _confirm(session, own, f"Restore {values.get('name')!r} over what is there")
+    what = f"Restore {values.get('name')!r} over what is there"
+    _confirm(session, own, what, then="A checkpoint is made first.")
     _plain(session, kind, values, own)
 
 
-def _confirm(session: Invocation, own: Given, what: str) -> None:
+def _delete_checkpoint(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
+    _confirm(session, own, f"Delete the checkpoint {values.get('name')!r}", then="Nothing brings it back.")
+    _plain(session, kind, values, own)
+
+
+def _confirm(session: Invocation, own: Given, what: str, *, then: str) -> None:
     """A person is asked for confirmation; without a terminal, --yes is required."""
     if own["yes"]:
         return
     if not session.interactive:
         raise MissingParameter(f"{what}? Nobody can be asked here", hint="say --yes to go ahead; nothing was changed")
-    click.confirm(f"{what}? A checkpoint is made first.", abort=True)
+    click.confirm(f"{what}? {then}", abort=True)
 
 
 def _health(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
@@ -229,6 +235,7 @@ EXTRAS: Mapping[str, Extra] = {
     "triggers": Extra(_triggers, _triggers_options),
     "delete": Extra(_delete, lambda: [_flag("--yes", "Do not ask.")]),
     "checkpoint restore": Extra(_restore, lambda: [_flag("--yes", "Do not ask.")]),
+    "checkpoint delete": Extra(_delete_checkpoint, lambda: [_flag("--yes", "Do not ask.")]),
     "health": Extra(_health),
     "ledger verify": Extra(_ledger_verify),
     "ledger head": Extra(_ledger_head),

@@ -69,7 +69,6 @@ FINDINGS: Mapping[str, str] = {
     "past-text-lost": "the text of {count:memory} as it was then is lost, and left out",
     # --- reading
     "line-cut": "line {line} is shown up to character {shown} of {length}",
-    "line-cut-short": "line {line} is shown up to character {shown} of {length}; ask for it alone for more",
     "text-as-last-indexed": (
         "{path} changed, but the index cannot be written now ({error}): this is the text as last indexed"
     ),

@@ -24,6 +24,7 @@ OUTCOMES: Mapping[str, str] = {
     "nothing-known-then": "nothing was known then",
     "with-personal": "{outcome}; {count} from personal memory",
     "loaded": "{title} (#{id}), whole text, {place}, about {tokens:token}",
+    "beginning-loaded": "{title} (#{id}), its beginning, {place}, about {tokens:token}",
     "section-loaded": "{title} (#{id}), section {section}, {place}, about {tokens:token}",
     "lines-shown": "lines {lines}",
     "nothing-shown": "empty",
@@ -41,7 +42,9 @@ OUTCOMES: Mapping[str, str] = {
     # --- context, sessions and triggers
     "context-pieces": "{count:piece}: {kinds}",
     "context-fresh-start": "{count:piece}: {kinds}; memories are left out because a fresh start was asked for",
-    "context-nothing-close": "no memory is close to the prompt; the one saved last is named",
+    "context-nothing-close": "no memory is close to the prompt; {outcome}",
+    "context-saved-last": "{count:memory saved last is named|memories saved last are named}",
+    "context-names-only": "only names fit the token budget",
     "context-empty": "nothing is known yet",
     "context-folder-empty": "nothing is known of {folder} yet",
     "session-turn": "turn {turn}, attending to {count}",

@@ -219,7 +219,7 @@ TABLE: Mapping[str, Words] = {
         "look at its address, at the credentials of the server and at the rules of the git host"
     ),
     "repair-bad-files": _alike("fix the file, or exclude it in .spec-kit-memory/config.jsonc"),
-    "repair-lines": _alike("fix the line that is named; the text is indexed all the same"),
+    "repair-lines": _alike("correct in the file what is named; the text is indexed all the same"),
     "repair-checkpoints": _alike("upgrade spec-kit-memory if the file is of a newer version, else remove it"),
     "repair-link-targets": _alike("correct causal_links in that file, or write the memory that it names"),
     "repair-record": _alike(
