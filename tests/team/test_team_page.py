@@ -223,3 +223,25 @@ def test_an_operator_and_a_foreign_session_open_no_project(site: Site) -> None:
     client = site.replica()
     client.cookies.set("skm_443", "guessed")
     assert client.get("/p/shop/search").status_code == 401
+
+
+def test_every_address_of_a_team_server_is_one_that_is_tried_here(site: Site) -> None:
+    """Its own are named; those of projects are in the lists that the tests above walk through."""
+    page: Any = team_page(site.team, TeamPageAccess(site.team, names=[HOST], port=443, secure=True))
+    found = {str(getattr(route, "path", route)) for route in page._app.routes}
+    of_projects = {f"/p/{{project}}{path}{ending}" for path in views.PAGES for ending in ("", ".json")}
+    of_projects |= {f"/p/{{project}}{path}" for path in changes.CHANGES}
+    own = {"/", "/sign-in", "/sign-out", "/theme", "/static/{name:path}", "/projects", "/projects.json", "/search"}
+    assert found == of_projects | own
+
+
+def test_a_writer_makes_no_rule_on_the_page_and_an_admin_does(site: Site) -> None:
+    form = "&".join(("tier=constitutional", "confirm=1", "title=Notes+of+the+shop"))
+    for role, tier in (("writer", "normal"), ("admin", "constitutional")):
+        visitor = site.visitor(f"ruler-{role}", role, "shop")
+        content = f"{form}&csrf={csrf(visitor, '/p/shop/search')}"
+        assert visitor.post("/p/shop/memory/1/update", content=content, headers=ORIGIN).status_code == 303
+        with site.team.projects.use("shop") as workspace:
+            assert workspace.load(1).memory.tier == tier
+            if role == "admin":
+                workspace.update(1, importance_tier="normal")

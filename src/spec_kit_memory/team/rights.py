@@ -188,7 +188,6 @@ NEEDED: Mapping[str, Role] = {
     "merge": Role.WRITER,
     "delete": Role.WRITER,
     "validate": Role.WRITER,
-    "trust": Role.WRITER,
     "undo": Role.WRITER,
     "link": Role.WRITER,
     "unlink": Role.WRITER,
@@ -197,6 +196,7 @@ NEEDED: Mapping[str, Role] = {
     "checkpoint_create": Role.WRITER,
     "chat_import": Role.WRITER,
     "chat_forget": Role.WRITER,
+    "trust": Role.ADMIN,  # what is vouched for may be a rule
     "checkpoint_restore": Role.ADMIN,
     "checkpoint_delete": Role.ADMIN,
     "import_original": Role.ADMIN,
