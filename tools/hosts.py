@@ -510,8 +510,8 @@ Known limits:
 Code does it with all of them. Its search finds `memory_search` by "memory decisions".
 - Claude Code offers our tools only after it has heard of tools, prompts and resources, and `-p` does not wait long \
 for that: all three are among the answers that are sent before anything heavy is imported.
-- Codex, Copilot CLI, Gemini CLI and Qwen Code read a project's configuration only in folders that are trusted, and \
-Codex asks before it runs new hooks.
+- Codex, Copilot CLI and Gemini CLI read a project's configuration only in folders that are trusted (Qwen Code if its \
+folder trust is switched on), and Codex asks before it runs new hooks.
 - Cline gives a server three seconds and has no hooks that could add to a prompt.
 - OpenCode has plugins instead of hooks. Before it loads the first one it fetches its own package \
 `@opencode-ai/plugin` from npm into its folders, once; without a network it waits minutes for that.

@@ -79,4 +79,11 @@ def _run(words: Sequence[str], folder: Path) -> None:
     except subprocess.TimeoutExpired as error:
         raise Absent(f"{name} did not install within {INSTALL_SECONDS} s") from error
     if done.returncode:
-        raise Absent(f"{name} cannot install: " + (done.stderr.strip().splitlines() or ["no reason given"])[-1])
+        raise Absent(f"{name} cannot install: {_reason(done.stderr)}")
+
+
+def _reason(said: str) -> str:
+    """Of what npm or pip said, the line that tells why."""
+    lines = [line.removeprefix("npm error").strip() for line in said.splitlines()]
+    lines = [line for line in lines if line and "complete log of this run" not in line]
+    return next((line for line in lines if "reason:" in line or "failed" in line), [*lines, "no reason given"][0])

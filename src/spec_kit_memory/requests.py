@@ -349,6 +349,7 @@ class SessionRequest(Request, verb="session", command=""):
     event: str | None = parameter(
         "text", default=None, help="What happened in the host: of several hooks that run at it, the first is to speak"
     )
+    apart: int = parameter("integer", default=60, least=1, help="Seconds within which the same event counts as one")
 
 
 class UndoRequest(Request, verb="undo"):

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from spec_kit_memory.serve import hosts
-from spec_kit_memory.serve.hosts import HOSTS, doctor
+from spec_kit_memory.serve.hosts import HOSTS, approval, doctor
 from spec_kit_memory.serve.hosts.doctor import Diagnosis
-from spec_kit_memory.serve.hosts.formats import argv
+from spec_kit_memory.serve.hosts.formats import SERVER, HostPlace, argv
 
 MEMORY = "# Token decision\n\nWe chose signed tokens.\n"
 
@@ -198,6 +198,61 @@ def test_a_server_that_is_switched_off_is_said_to_be(host: str, name: str, off: 
     hosts.install(host, root=root, apply=True)
     change(root / name, **off)
     assert "switched off" in only(doctor.diagnose(HOSTS[host], root=root), "configuration")[0]
+
+
+DECIDED = {
+    "a server that was declined": (
+        "claude-code",
+        "project/.claude/settings.local.json",
+        '{"disabledMcpjsonServers": %s}',
+    ),
+    "one that was declined for the project": (
+        "claude-code",
+        "home/.claude.json",
+        '{"projects": {"PROJECT": {"disabledMcpServers": %s}}}',
+    ),
+    "hooks that are switched off": ("claude-code", "home/.claude/settings.json", '{"disableAllHooks": true}'),
+    "a folder that is not trusted": (
+        "codex",
+        "home/.codex/config.toml",
+        '[projects."PROJECT"]\ntrust_level = "untrusted"',
+    ),
+    "one above that is not trusted": ("gemini", "home/.gemini/trustedFolders.json", '{"ABOVE": "DO_NOT_TRUST"}'),
+    "a server that is excluded": ("qwen", "home/.qwen/settings.json", '{"mcp": {"excluded": %s}}'),
+}
+
+
+@pytest.mark.parametrize("case", DECIDED)
+def test_what_a_person_decided_in_the_host_is_seen(case: str, root: Path, tmp_path: Path) -> None:
+    host, name, text = DECIDED[case]
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text.replace("PROJECT", str(root)).replace("ABOVE", str(tmp_path)).replace("%s", f'["{SERVER}"]'))
+    place = HostPlace(root, "project", os.environ)
+    against = [decision for decision in approval.decisions(host, place) if decision.mend]
+    assert [str(path) in decision.detail for decision in against] == [True]
+    path.write_text("")
+    assert not [decision for decision in approval.decisions(host, place) if decision.mend]
+
+
+@pytest.mark.parametrize(
+    ("host", "name", "text"),
+    [
+        ("claude-code", ".claude.json", '{"projects": {"PROJECT": {"enabledMcpjsonServers": ["spec_kit_memory"]}}}'),
+        ("codex", ".codex/config.toml", '[projects."PROJECT"]\ntrust_level = "trusted"'),
+        ("copilot", ".copilot/config.json", '// settings\n{"trusted_folders": ["PROJECT"]}'),
+        ("gemini", ".gemini/trustedFolders.json", '{"PROJECT": "TRUST_FOLDER"}'),
+    ],
+)
+def test_what_a_host_is_still_to_ask_is_told_until_it_was_answered(
+    host: str, name: str, text: str, root: Path, tmp_path: Path
+) -> None:
+    place = HostPlace(root, "project", os.environ)
+    assert [decision.mend for decision in approval.decisions(host, place)] == [""]
+    path = tmp_path / "home" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text.replace("PROJECT", str(root)))
+    assert not list(approval.decisions(host, place))
 
 
 def test_an_entry_for_another_project_is_found(root: Path, tmp_path: Path) -> None:

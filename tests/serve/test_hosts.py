@@ -530,7 +530,17 @@ def test_two_projects_of_one_list_of_servers_do_not_disturb_each_other(
 
 @pytest.mark.parametrize(
     ("host", "asked"),
-    [("claude-code", "choose yes"), ("codex", "trust"), ("copilot", "allow"), ("gemini", "allow"), ("qwen", "allow")],
+    [
+        ("claude-code", "choose yes"),
+        ("cline", "approve"),
+        ("codex", "trust"),
+        ("copilot", "allow"),
+        ("cursor", "enable"),
+        ("gemini", "allow"),
+        ("opencode", "asks nothing"),
+        ("qwen", "allow"),
+        ("vscode", "trust"),
+    ],
 )
 def test_an_install_says_what_the_host_will_ask(host: str, asked: str, root: Path) -> None:
     assert any(asked in hint for hint in hosts.install(host, root=root, apply=True).hints)

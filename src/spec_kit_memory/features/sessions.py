@@ -38,8 +38,6 @@ MOST_SENT = 5000
 MOST_CONNECTIONS = 1000
 # A prompt must not be answered with a whole file: the rest is one load away.
 NAMED_IDS = 3
-# Hooks at the same event start together or one right after the other.
-SAME_EVENT_SECONDS = 5
 CONTENT_TOKENS = 800
 SUMMARY_TOKENS = 200
 _PLAIN_ID = re.compile(r"[0-9a-fA-F-]{1,64}")
@@ -129,7 +127,7 @@ def keep_session(runtime: Runtime, session: Session) -> None:
 
 def session(runtime: Runtime, request: SessionRequest) -> SessionAnswer:
     """The working memory of a session. With `anew`, nothing counts as sent any more: its model has lost its context."""
-    first = _is_first(runtime, request.session_id, request.event) if request.event else True
+    first = request.event is None or _is_first(runtime, request.session_id, request.event, apart=request.apart)
     current = open_session(runtime, request.session_id)
     if request.anew and current.sent:
         own = _event_prefix(request.event) if request.event else " "
@@ -153,15 +151,15 @@ def _event_prefix(event: str) -> str:
     return f"event:{hashlib.sha256(event.encode()).hexdigest()[:16]}:"
 
 
-def _is_first(runtime: Runtime, session_id: str, event: str) -> bool:
+def _is_first(runtime: Runtime, session_id: str, event: str, *, apart: int) -> bool:
     """Is this the only hook at an event of a host, or the first? A host that has our hooks in the project's
-    configuration and in the user's runs both, mostly at the same time."""
+    configuration and in the user's runs both, together or one after the other."""
     prefix, now = _event_prefix(event), int(runtime.now().timestamp())
     try:
         with runtime.store.hurried(), runtime.store.together():
             current = open_session(runtime, session_id)
             earlier = [int(mark.removeprefix(prefix)) for mark in current.sent if mark.startswith(prefix)]
-            if any(0 <= now - second < SAME_EVENT_SECONDS for second in earlier):
+            if any(0 <= now - second < apart for second in earlier):
                 return False
             others = frozenset(mark for mark in current.sent if not mark.startswith(prefix))
             runtime.store.record.put_session(

@@ -42,6 +42,9 @@ ANEW = ("clear", "compact", "resume")
 # A prompt may be a pasted log; phrases are looked for in its beginning, as the tool does.
 PROMPT_LENGTH = 10_000
 INPUT_BYTES = 8_000_000
+# Hooks at one event run together, or one after the other on a slow machine. A session does not start twice without
+# an end or a compaction between; a prompt may be taken back and sent again.
+SAME_EVENT_SECONDS, SAME_PROMPT_SECONDS = 60, 5
 # Cursor shows the agent at most 10,000 characters in place.
 MEMORY_LENGTH, TEXT_LENGTH = 1_500, 9_000
 CONTEXT_TOKENS = 1_500
@@ -161,7 +164,8 @@ def _text(event: str, event_data: Mapping[str, Any], workspace: Workspace) -> st
     anew = event in ("pre-compact", "session-end") or source in ANEW
     happened = f"{event} {event_data.get('prompt') if event == 'prompt' else source}"
     # A host may have our hooks twice, in the project's configuration and in the user's.
-    if session and not workspace.session(session, anew=anew, event=happened).first:
+    apart = SAME_PROMPT_SECONDS if event == "prompt" else SAME_EVENT_SECONDS
+    if session and not workspace.session(session, anew=anew, event=happened, apart=apart).first:
         return ""
     if event == "session-end":
         return ""

@@ -23,7 +23,7 @@ from typing import Any
 
 from spec_kit_memory.answers import Answer
 from spec_kit_memory.serve.cli.answer_view import Block, Line
-from spec_kit_memory.serve.hosts import edits
+from spec_kit_memory.serve.hosts import approval, edits
 from spec_kit_memory.serve.hosts.formats import (
     SERVER,
     ConfigEntry,
@@ -113,6 +113,8 @@ def _look(host: Host, place: HostPlace) -> Iterator[Finding]:
         yield from _server(command, entry, place)
         yield _path(command[0])
     yield _workspace(entry, place, again)
+    for decision in approval.decisions(host.name, place):
+        yield Finding("approval", not decision.mend, decision.detail, decision.mend)
     yield from _hooks(host, place, again)
 
 

@@ -229,10 +229,12 @@ def _claude_code(place: HostPlace) -> list[File]:
 
 
 def _claude_notes(place: HostPlace) -> list[str]:
+    at_calls = "At the first call of a tool it asks: choose yes, and don't ask again."
     if place.scope == "user":
-        return []
+        return [at_calls.replace("it", "Claude Code", 1)]
     return [
         "Claude Code asks once whether to use the server of .mcp.json: choose yes for this and future servers.",
+        at_calls,
         f".mcp.json names {place.command[0]}: leave it out of git where others have it elsewhere, or use --scope user.",
     ]
 
@@ -285,6 +287,12 @@ def _cursor(place: HostPlace) -> list[File]:
     ]
 
 
+def _cursor_notes(place: HostPlace) -> list[str]:
+    return [
+        "Cursor asks before it uses a new server and before a tool runs: enable spec_kit_memory, and allow its tools."
+    ]
+
+
 # --- OpenCode ----------------------------------------------------------------------------------
 
 
@@ -326,8 +334,9 @@ def _opencode_plugin(place: HostPlace) -> str:
 
 def _opencode_notes(place: HostPlace) -> list[str]:
     return [
+        "OpenCode asks nothing: it trusts the project's configuration and runs tools as your permissions there say.",
         "OpenCode fetches its own package @opencode-ai/plugin from npm once, at the next start, as for every plugin."
-        " Without a network it waits minutes for that: then delete the file plugins/spec-kit-memory.js."
+        " Without a network it waits minutes for that: then delete the file plugins/spec-kit-memory.js.",
     ]
 
 
@@ -402,7 +411,11 @@ def _claude_hooks(place: HostPlace) -> bool:
 
 
 def _vscode_notes(place: HostPlace) -> list[str]:
-    return ["VS Code runs the hooks of .claude/settings.json, too; they are enough."] if _claude_hooks(place) else []
+    asks = (
+        "VS Code asks whether to trust a new server, and before a tool runs: trust spec_kit_memory and allow its tools."
+    )
+    shared = ["VS Code runs the hooks of .claude/settings.json, too; they are enough."] if _claude_hooks(place) else []
+    return [asks, *shared]
 
 
 # --- Copilot CLI -------------------------------------------------------------------------------
@@ -468,8 +481,9 @@ def _qwen(place: HostPlace) -> list[File]:
 
 
 def _qwen_notes(place: HostPlace) -> list[str]:
+    trust = "If you have switched folder trust on in Qwen Code, trust this folder; otherwise it does not ask."
     return [
-        *_trust_notes(place, "Qwen Code", ".qwen/"),
+        *([] if place.scope == "user" else [trust]),
         "At the first call of a tool it asks: always allow the tools of spec_kit_memory.",
     ]
 
@@ -487,11 +501,13 @@ def _cline(place: HostPlace) -> list[File]:
 
 
 def _cline_notes(place: HostPlace) -> list[str]:
+    at_calls = "Cline asks before each call of a tool: approve it, or allow the tools of spec_kit_memory for good."
     if place.scope == "user":
-        return []
+        return [at_calls]
     return [
+        at_calls,
         f"Cline keeps servers per user: every project would see the memories of {place.root}. With --scope user"
-        " each sees its own."
+        " each sees its own.",
     ]
 
 
@@ -500,7 +516,7 @@ HOSTS: Mapping[str, Host] = {
     for host in (
         Host("claude-code", "Claude Code", _claude_code, "/memory:save", _claude_notes),
         Host("codex", "Codex", _codex, "$memory-save", _codex_notes),
-        Host("cursor", "Cursor", _cursor, "/memory-save"),
+        Host("cursor", "Cursor", _cursor, "/memory-save", _cursor_notes),
         Host("opencode", "OpenCode", _opencode, "/memory-save", _opencode_notes),
         Host("vscode", "VS Code", _vscode, "/memory-save", _vscode_notes),
         Host("copilot", "Copilot CLI", _copilot, "/memory-save", _copilot_notes),
