@@ -1,29 +1,23 @@
-"""How is a parameter declared, and how is what a caller gave for it read?
+"""How is a parameter declared, and how does a call become a request?
 
 A `Request` is a frozen dataclass of a verb's parameters. Each field says everything about one of them, so that the
 schema of the tool, the options of the command, the signature of the method and the check are made from one line.
 
-Lenient in: other spellings of a name, numbers and JSON as text, any case of a choice; what is empty counts as left
-out. Strict out: a request that exists holds only values of its parameters' own kinds. Every problem of a call is
-found before any is told, in the words of the caller: a model hears of tools, a person of options, Python of
-arguments (`Edge`).
+A call is read leniently (names in other spellings; for values see `parameter_values`), and a request that exists holds
+only values of its parameters' own kinds. All problems of a call are reported together, in the terms of the caller: a
+model reads of tools, a person of options, Python of arguments (`Edge`).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-import json
-import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from enum import StrEnum
-from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self, TypeVar, dataclass_transform
 
-from spec_kit_memory.core.close_names import close_names
-from spec_kit_memory.core.memory import CONTEXT_ALIASES, ContextType, Relation
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import (
     BadParameter,
@@ -34,9 +28,22 @@ from spec_kit_memory.errors import (
     UnexpectedArgument,
     UnknownRelation,
 )
+from spec_kit_memory.parameter_values import (
+    KIND_WORDS,
+    LARGEST,
+    LARGEST_BUDGET,
+    LEFT_OUT,
+    NAME_LENGTH,
+    ArgumentProblem,
+    clean_value,
+    from_json,
+    nearest,
+    shortened,
+    squashed,
+    texts_in,
+)
 
 __all__ = [
-    "NAME_LENGTH",
     "Edge",
     "Kind",
     "Parameter",
@@ -47,31 +54,18 @@ __all__ = [
     "from_call",
     "id_parameter",
     "limit_parameter",
-    "memory_id",
-    "nearest",
     "parameter",
     "python_edge",
     "read",
     "rows_budget_parameter",
     "session_parameter",
     "signature",
-    "squashed",
 ]
 
 Kind = Literal["text", "path", "integer", "number", "boolean", "texts", "paths", "object", "reference", "function"]
 Reach = Literal["everywhere", "command", "python"]
 
-NAME_LENGTH = 200
-# What JSON and the database can both hold.
-LARGEST = 2**53
 _REQUIRED: Any = dataclasses.MISSING
-_LEFT_OUT: Any = object()
-_SHOWN_CHARACTERS = 60
-_LARGEST_BUDGET = 1_000_000
-# Patterns are compiled when first used: most callers write numbers as numbers.
-_WHOLE = r"[+-]?\d{1,400}(?:\.0*)?"
-_ID = r"[\[(]?(?:(?:memory|link)(?:\s*id)?|id)?(?:://|[\s:]\s*)?#?(\d{1,400})[\])]?"
-_DECIMAL = r"[+-]?(?:\d{1,400}(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?"
 
 _Request = TypeVar("_Request", bound="Request")
 
@@ -220,7 +214,7 @@ def limit_parameter(*, default: int, most: int = 100) -> Any:
 
 def budget_parameter(about: str = "", *, default: int | None) -> Any:
     words = about or "Budget of the answer"
-    return parameter("integer", default=default, least=100, most=_LARGEST_BUDGET, about=about, help=words)
+    return parameter("integer", default=default, least=100, most=LARGEST_BUDGET, about=about, help=words)
 
 
 def rows_budget_parameter() -> Any:
@@ -229,9 +223,9 @@ def rows_budget_parameter() -> Any:
         "integer",
         default=4000,
         least=100,
-        most=_LARGEST_BUDGET,
+        most=LARGEST_BUDGET,
         help="Budget of the answer",
-        command_default=_LARGEST_BUDGET,
+        command_default=LARGEST_BUDGET,
     )
 
 
@@ -393,23 +387,6 @@ def signature(kind: type[Request], returns: str) -> inspect.Signature:
 # --- reading ------------------------------------------------------------------------------
 
 
-class _Problem(Exception):  # noqa: N818 - one of several in the error that a caller gets
-    def __init__(
-        self,
-        error: type[SpecKitMemoryError],
-        text: str,
-        declared: Parameter | None,
-        hint: str = "",
-        *,
-        step: str = "",
-        **details: Any,
-    ) -> None:
-        self.error, self.text, self.hint = error, text, hint
-        self.step = step  # what to give instead, for whoever is not sent to a page of all options
-        self.argument = declared.argument if declared else ""
-        self.details = {"parameter": declared.name} | details if declared else details
-
-
 # A misspelled name explains why another one is missing, so it is what the error is about.
 _WORST_FIRST = (UnexpectedArgument, BadParameter, UnknownRelation, OutOfRange)
 
@@ -417,7 +394,7 @@ _WORST_FIRST = (UnexpectedArgument, BadParameter, UnknownRelation, OutOfRange)
 def read(kind: type[_Request], arguments: Mapping[str, Any] | None, edge: Edge) -> _Request:
     """The request that arguments by name mean at an edge."""
     values: dict[str, Any] = {}
-    problems: list[_Problem] = []
+    problems: list[ArgumentProblem] = []
     for name, value in _gathered(kind, arguments or {}, edge).items():
         declared = _meant(kind, name, edge)
         if declared is None:
@@ -426,16 +403,16 @@ def read(kind: type[_Request], arguments: Mapping[str, Any] | None, edge: Edge) 
         if declared.alone and declared.alone not in (arguments or {}) and _is_one(declared, value, edge):
             declared = kind.declared[declared.alone]
         try:
-            clean = _clean(declared, value, edge)
-        except _Problem as problem:
+            clean = clean_value(declared, value, edge)
+        except ArgumentProblem as problem:
             problems.append(problem)
             continue
-        if clean is _LEFT_OUT:
+        if clean is LEFT_OUT:
             continue
         target = declared.same_as or declared.argument
         if target in values and values[target] != clean:
             text = f"{edge.spelled(declared)} was given twice"
-            problems.append(_Problem(BadParameter, text, declared, step="Give it once."))
+            problems.append(ArgumentProblem(BadParameter, text, declared, step="Give it once."))
         values[target] = clean
     problems += _missing(kind, {*values, *(problem.argument for problem in problems)}, edge)
     if problems:
@@ -450,7 +427,7 @@ def _gathered(kind: type[Request], arguments: Mapping[str, Any], edge: Edge) -> 
             continue
         loose = {name: value for name, value in arguments.items() if _is_field(kind, holder, name, edge)}
         given_name = next((name for name in arguments if _meant(kind, name, edge) is holder), holder.name)
-        held = _from_json(arguments[given_name]) if isinstance(arguments.get(given_name), str) else None
+        held = from_json(arguments[given_name]) if isinstance(arguments.get(given_name), str) else None
         held = held if held is not None else arguments.get(given_name)
         if loose and (held is None or isinstance(held, Mapping)) and not loose.keys() & (held or {}).keys():
             others = {name: value for name, value in arguments.items() if name not in loose and name != given_name}
@@ -473,26 +450,26 @@ def _meant(kind: type[Request], name: object, edge: Edge) -> Parameter | None:
 
 
 def _is_one(declared: Parameter, value: Any, edge: Edge) -> bool:
-    return isinstance(value, str) and not value.lstrip().startswith("[") and len(_items(declared, value, edge)) == 1
+    return isinstance(value, str) and not value.lstrip().startswith("[") and len(texts_in(declared, value, edge)) == 1
 
 
 def _checked(kind: type[Request], arguments: Mapping[str, Any], edge: Edge) -> dict[str, Any]:
     """The same for a request that is being made: those of its values that shall be others."""
     changed: dict[str, Any] = {}
     present: set[str] = set()
-    problems: list[_Problem] = []
+    problems: list[ArgumentProblem] = []
     for name, value in arguments.items():
         declared = kind.declared[name]
         if value is declared.default:
             continue
         try:
-            clean = _clean(declared, value, edge)
-        except _Problem as problem:
+            clean = clean_value(declared, value, edge)
+        except ArgumentProblem as problem:
             problems.append(problem)
             continue
-        if clean is _LEFT_OUT or declared.same_as:
+        if clean is LEFT_OUT or declared.same_as:
             changed[name] = None if declared.required else declared.default
-        if clean is not _LEFT_OUT:
+        if clean is not LEFT_OUT:
             changed[declared.same_as or name] = clean
             present.add(declared.same_as or name)
     problems += _missing(kind, {*present, *(problem.argument for problem in problems)}, edge)
@@ -501,36 +478,38 @@ def _checked(kind: type[Request], arguments: Mapping[str, Any], edge: Edge) -> d
     return changed
 
 
-def _missing(kind: type[Request], given_names: Set[str], edge: Edge) -> Iterator[_Problem]:
+def _missing(kind: type[Request], given_names: Set[str], edge: Edge) -> Iterator[ArgumentProblem]:
     for name, declared in kind.declared.items():
         if declared.required and name not in given_names:
             text = f"{edge.spelled(declared)} is missing"
-            yield _Problem(MissingParameter, text, declared, step=f"Add {edge.spelled(declared)}{_wanted(declared)}.")
+            yield ArgumentProblem(
+                MissingParameter, text, declared, step=f"Add {edge.spelled(declared)}{_wanted(declared)}."
+            )
     if kind.needs and not given_names & set(kind.needs):
         needed = [declared for declared in edge.sees(kind) if declared.argument in kind.needs]
         names = " or ".join(edge.spelled(declared) for declared in needed)
-        yield _Problem(kind.without, f"{names} is needed", needed[0], step=f"Add {names}.")
+        yield ArgumentProblem(kind.without, f"{names} is needed", needed[0], step=f"Add {names}.")
 
 
 def _wanted(declared: Parameter) -> str:
-    return f", {' or '.join(declared.choices)}" if declared.choices else f", {_WORDS[declared.kind]}"
+    return f", {' or '.join(declared.choices)}" if declared.choices else f", {KIND_WORDS[declared.kind]}"
 
 
-def _unknown(name: object, visible: Sequence[Parameter], edge: Edge) -> _Problem:
+def _unknown(name: object, visible: Sequence[Parameter], edge: Edge) -> ArgumentProblem:
     names = {declared.name: declared for declared in visible} | {
         alias: declared for declared in visible for alias in declared.aliases
     }
     close = list(dict.fromkeys(edge.spelled(names[name_]) for name_ in nearest(str(name), names)))
-    return _Problem(
+    return ArgumentProblem(
         edge.unknown,
-        f"{edge.unknown.problem} {_short(name)}",
+        f"{edge.unknown.problem} {shortened(name)}",
         None,
         f"Did you mean {' or '.join(close)}?" if close else "",
         parameter=str(name)[:NAME_LENGTH],
     )
 
 
-def _error(problems: Sequence[_Problem], edge: Edge, visible: Sequence[Parameter]) -> SpecKitMemoryError:
+def _error(problems: Sequence[ArgumentProblem], edge: Edge, visible: Sequence[Parameter]) -> SpecKitMemoryError:
     ranks = {kind: rank for rank, kind in enumerate(_WORST_FIRST)}
     worst = min(problems, key=lambda problem: ranks.get(problem.error, len(ranks)))
     hints = dict.fromkeys(problem.hint for problem in problems if problem.hint)
@@ -545,317 +524,3 @@ def _error(problems: Sequence[_Problem], edge: Edge, visible: Sequence[Parameter
         hint=" ".join([*hints, *(steps if is_enough else [edge.usage(visible)])]),
         **details,
     )
-
-
-# --- values ------------------------------------------------------------------------------
-
-
-def squashed(name: str) -> str:
-    """A name without what spellings differ in: case, hyphens, underscores, spaces."""
-    return "".join(name.replace("_", "").replace("-", "").split()).casefold()
-
-
-def nearest(name: str, names: Mapping[str, object] | Sequence[str], *, most: int = 2) -> list[str]:
-    """Which of these may have been meant?"""
-    by_form = {squashed(candidate): candidate for candidate in names}
-    form = squashed(name)[:NAME_LENGTH]
-    close = close_names(form, by_form, most=most)
-    within = [
-        candidate
-        for candidate in by_form
-        if len(form) > 2 and (candidate.startswith(form) or form.startswith(candidate)) and len(candidate) > 2
-    ]
-    begun = [candidate for candidate in by_form if form and candidate.startswith(form)]
-    within = within or (begun if len(begun) == 1 else [])  # a letter or two tell little, unless one name begins so
-    return [by_form[candidate] for candidate in dict.fromkeys([*close, *within])][:most]
-
-
-def _clean(declared: Parameter, value: Any, edge: Edge) -> Any:
-    """The value as the parameter has it, or `_LEFT_OUT`."""
-    if value is None:
-        return _LEFT_OUT
-    if isinstance(value, list | tuple) and len(value) == 1 and declared.kind not in ("texts", "paths"):
-        return _clean(declared, value[0], edge)  # a list of the one value that is wanted
-    if isinstance(value, str) and not value.strip() and not declared.blank:
-        return _LEFT_OUT
-    if declared.filters and isinstance(value, str) and value.strip().casefold() in ("all", "any", "*"):
-        return _LEFT_OUT
-    return _CLEANERS[declared.kind](declared, value, edge)
-
-
-def _text(declared: Parameter, value: Any, edge: Edge) -> str:
-    if type(value) in (int, float) and not declared.choices:
-        value = str(value)
-    if declared.joined and isinstance(value, list | tuple) and all(map(_is_whole, value)):
-        value = declared.joined.join(map(str, value))
-    if declared.is_prose and isinstance(value, list | tuple) and value and all(isinstance(item, str) for item in value):
-        value = " ".join(value)
-    if not isinstance(value, str):
-        raise _wrong(declared, value, edge)
-    if declared.choices:
-        return _choice(declared, value, edge)
-    if edge.bounded and len(value) > declared.length:
-        raise _too_long(declared, len(value), edge, "Shorten it.")
-    try:
-        value.encode()
-    except UnicodeEncodeError:  # half of a pair cannot be stored, sent or found
-        raise _wrong(declared, value, edge, "a text without lone surrogates") from None
-    return str(value)
-
-
-def _too_long(declared: Parameter, size: int, edge: Edge, hint: str) -> _Problem:
-    message = f"{edge.spelled(declared)} has {size:,} characters; at most {declared.length:,} are allowed"
-    return _Problem(OutOfRange, message, declared, hint)
-
-
-def _choice(declared: Parameter, value: str, edge: Edge) -> str:
-    word = squashed(value.strip().strip("\"'"))
-    by_form = {squashed(choice): choice for choice in declared.choices}
-    if declared.choice_type is ContextType:
-        by_form = CONTEXT_ALIASES | by_form
-    if word not in by_form and word.endswith("s"):
-        word = word[:-3] + "y" if word.endswith("ies") else word[:-1]
-    if word not in by_form:
-        close = nearest(value, declared.choices)
-        kind = UnknownRelation if declared.choice_type is Relation else BadParameter
-        if passive := _PASSIVE.get(word):
-            text = f"{edge.spelled(declared)} is {_short(value)}, and links go the other way"
-            raise _Problem(kind, text, declared, f"Exchange the two memories, and call it {passive}.")
-        raise _Problem(
-            kind,
-            f"{edge.spelled(declared)} must be {' or '.join(declared.choices)}, not {_short(value)}",
-            declared,
-            f"Did you mean {' or '.join(close)}?" if close else f"Use {' or '.join(declared.choices)}.",
-        )
-    chosen = by_form[word]
-    return declared.choice_type(chosen) if declared.choice_type and chosen in set(declared.choice_type) else chosen
-
-
-def _path(declared: Parameter, value: Any, edge: Edge) -> str:
-    """A file may have a name that is no Unicode; what looks for it says whether it is there."""
-    if not isinstance(value, str | os.PathLike) or not isinstance(plain := os.fspath(value), str):
-        raise _wrong(declared, value, edge)
-    if edge.bounded and len(plain) > declared.length:
-        return _text(declared, plain, edge)
-    return plain
-
-
-def _boolean(declared: Parameter, value: Any, edge: Edge) -> bool:
-    word = str(value).strip().casefold()
-    if not isinstance(value, str | int) or word not in _TRUTHS:
-        raise _wrong(declared, value, edge)
-    return _TRUTHS[word]
-
-
-def memory_id(text: str) -> int | None:
-    """The id that a text means: 18, #18, memory://18. 018 begins a spec folder's name, and is no memory's id."""
-    number = _bare_number(text)
-    return int(number) if re.fullmatch(r"[1-9]\d{0,15}", number) else None
-
-
-def _bare_number(value: Any) -> Any:
-    """An id without what we and others write around it: #18, [18], memory 18, id: 18."""
-    if not isinstance(value, str):
-        return value
-    marked = re.fullmatch(_ID, value.strip(), re.IGNORECASE)
-    return marked[1] if marked else value.strip()
-
-
-def _whole(declared: Parameter, value: Any, edge: Edge) -> int:
-    number = value
-    text = _bare_number(value) if declared.identifies else value
-    if isinstance(text, str) and re.fullmatch(_WHOLE, text.strip()):
-        if declared.identifies and text.startswith("0") and text.strip("0"):
-            text = f"{edge.spelled(declared)} is {_short(value)}, and no id begins with 0"
-            step = "Give the id without zeros, or the spec folder's whole name as the spec folder."
-            raise _Problem(BadParameter, text, declared, step=step)
-        number = int(text.strip().split(".")[0])
-    is_whole = _is_whole(number) or (isinstance(number, float) and number.is_integer())
-    if not is_whole or isinstance(number, bool):
-        raise _wrong(declared, value, edge)
-    return int(_within(declared, int(number), edge))
-
-
-def _number(declared: Parameter, value: Any, edge: Edge) -> float:
-    number = float(value) if isinstance(value, str) and re.fullmatch(_DECIMAL, value.strip()) else value
-    if not _is_real(number) or not float("-inf") < float(number) < float("inf"):
-        raise _wrong(declared, value, edge)
-    return float(_within(declared, number, edge))
-
-
-def _is_whole(value: object) -> bool:
-    if type(value) is int:
-        return True
-    return isinstance(value, Integral)
-
-
-def _is_real(value: object) -> bool:
-    if type(value) in (int, float):
-        return True
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _within(declared: Parameter, number: Any, edge: Edge) -> Any:
-    least, most = _bounds(declared, edge)
-    if not least <= number <= most:
-        shown_least, shown_most = (f"{int(end):,}" if end == int(end) else f"{end:,}" for end in (least, most))
-        raise _Problem(
-            OutOfRange,
-            f"{edge.spelled(declared)} is {_short(number)}; it must be from {shown_least} to {shown_most}",
-            declared,
-            step=f"Give {edge.spelled(declared)} a number from {shown_least} to {shown_most}.",
-            minimum=least,
-            maximum=most,
-        )
-    return number
-
-
-def _bounds(declared: Parameter, edge: Edge) -> tuple[float, float]:
-    """A share is a share everywhere; how much of something is a caller's own business in Python."""
-    least = 0 if declared.minimum is None else declared.minimum
-    most = LARGEST if declared.maximum is None else declared.maximum
-    if declared.kind != "number" and not edge.bounded:
-        return min(least, 1), LARGEST
-    return least, most
-
-
-def _texts(declared: Parameter, value: Any, edge: Edge) -> Any:
-    items = _items(declared, value, edge)
-    clean = [_path(declared, item, edge) if declared.kind == "paths" else _text(declared, item, edge) for item in items]
-    if not clean:
-        return _LEFT_OUT
-    least = int(declared.minimum or 0)
-    most = int(declared.maximum or 100) if edge.bounded or least or declared.together else LARGEST
-    if not least <= len(clean) <= most:
-        raise _Problem(
-            OutOfRange,
-            f"{edge.spelled(declared)} has {counted(len(clean), 'item')}; it takes {least} to {most}",
-            declared,
-            step=f"Give {edge.spelled(declared)} {least} to {most} texts.",
-        )
-    if declared.together and (size := sum(map(len, clean))) > declared.length:
-        raise _too_long(declared, size, edge, "Shorten them.")
-    return tuple(clean)
-
-
-def _items(declared: Parameter, value: Any, edge: Edge) -> list[Any]:
-    """What is in a list; a list may come as JSON text, and a lone text is a list of one."""
-    if isinstance(value, str):
-        parsed = _from_json(value) if value.lstrip().startswith("[") else None
-        if isinstance(parsed, list):
-            value = parsed
-        elif declared.divided or declared.choices or (declared.minimum or 0) > 1:
-            value = [part.strip() for part in re.split(r"[,;\n]", value)]
-        else:
-            value = [value]
-    elif type(value) in (int, float) or (isinstance(value, os.PathLike) and declared.kind == "paths"):
-        value = [value]
-    if not isinstance(value, Sequence | Set) or isinstance(value, bytes | bytearray):
-        raise _wrong(declared, value, edge)
-    return [item for item in value if item is not None and not (isinstance(item, str) and not item.strip())]
-
-
-def _object(declared: Parameter, value: Any, edge: Edge) -> Any:
-    data = _from_json(value) if isinstance(value, str) else value
-    if data is None and declared.plain and not value.lstrip().startswith(("{", "[")):
-        data = {declared.plain: value}
-    if isinstance(value, str) and data is None:
-        raise _broken_json(declared, value, edge)
-    if not isinstance(data, Mapping):
-        raise _wrong(declared, value, edge)
-    if edge.bounded:
-        size = len(json.dumps(data, ensure_ascii=False, default=str))
-        if size > declared.length:
-            raise _too_long(declared, size, edge, "Save it in parts.")
-    return dict(data)
-
-
-def _reference(declared: Parameter, value: Any, edge: Edge) -> int | str:
-    """An id, or a path."""
-    if isinstance(value, str) and (number := memory_id(value)):
-        return number
-    if _is_whole(value):
-        return _whole(declared, value, edge)
-    return _path(declared, value, edge)
-
-
-def _function(declared: Parameter, value: Any, edge: Edge) -> Any:
-    if not callable(value):
-        raise _wrong(declared, value, edge)
-    return value
-
-
-def _from_json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-_CLEANERS: Mapping[Kind, Callable[[Parameter, Any, Edge], Any]] = {
-    "text": _text,
-    "path": _path,
-    "integer": _whole,
-    "number": _number,
-    "boolean": _boolean,
-    "texts": _texts,
-    "paths": _texts,
-    "object": _object,
-    "reference": _reference,
-    "function": _function,
-}
-# What reads the other way round in a link.
-_PASSIVE: Mapping[str, str] = {
-    "causedby": "caused",
-    "enabledby": "enabled",
-    "supersededby": "supersedes",
-    "replacedby": "supersedes",
-    "contradictedby": "contradicts",
-    "supportedby": "supports",
-}
-_TRUTHS: Mapping[str, bool] = {
-    **dict.fromkeys(("true", "yes", "y", "on", "1"), True),
-    **dict.fromkeys(("false", "no", "n", "off", "0"), False),
-}
-_WORDS: Mapping[Kind, str] = {
-    "text": "a text",
-    "path": "a path",
-    "integer": "an integer",
-    "number": "a number",
-    "boolean": "true or false",
-    "texts": "a list of texts",
-    "paths": "a list of paths",
-    "object": "an object",
-    "reference": "an id or a path",
-    "function": "a function",
-}
-
-
-def _wrong(declared: Parameter, value: object, edge: Edge, expected: str = "") -> _Problem:
-    words = expected or _WORDS[declared.kind]
-    name = edge.spelled(declared)
-    step = f"Give {name} {words}."
-    return _Problem(BadParameter, f"{name} must be {words}, not {_short(value)}", declared, step=step)
-
-
-def _broken_json(declared: Parameter, text: str, edge: Edge) -> _Problem:
-    """Where a text that was meant to be JSON stops being it."""
-    name, reason = edge.spelled(declared), "it is nested too deep"
-    try:
-        json.loads(text)
-    except ValueError as error:
-        reason = str(error)
-    except RecursionError:
-        pass
-    step = f"Give {name} {_WORDS[declared.kind]} itself, or correct the JSON."
-    return _Problem(
-        BadParameter,
-        f"{name} must be {_WORDS[declared.kind]}; the text given is no JSON: {reason}",
-        declared,
-        step=step,
-    )
-
-
-def _short(value: object) -> str:
-    text = ascii(value) if not isinstance(value, str) or not value.isprintable() else repr(value)
-    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."

@@ -145,7 +145,7 @@ def test_a_model_that_cannot_be_asked_how_long_its_vectors_are_stops_no_index(pl
     answer = workspace.index()
     assert (answer.new, answer.vectors) == (2, {"pending": 2})
     assert answer.vector_problem == "E004 it answered with no vectors"
-    assert workspace.list().memories[0].problems == (f"it has no vectors yet: {answer.vector_problem}",)
+    assert list(map(str, workspace.list().memories[0].problems)) == [f"it has no vectors yet: {answer.vector_problem}"]
     assert opened(place, Fickle()).index().vectors == {"success": 2}
 
 
@@ -201,7 +201,7 @@ def test_every_process_knows_why_vectors_are_missing(place: Place) -> None:
     opened(place, embedder).index()
     other = opened(place, Fickle())
     reason = f"it has no vectors yet: E004 {REFUSED}"
-    assert [card.problems for card in other.list().memories] == [(reason,), (reason,)]
+    assert [list(map(str, card.problems)) for card in other.list().memories] == [[reason], [reason]]
     assert reason in other.load(1).hints
     assert other.stats().embedding["problem"] == f"E004 {REFUSED}"
     other.index()

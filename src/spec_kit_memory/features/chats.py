@@ -21,7 +21,7 @@ from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import chat_transcripts, paths
 from spec_kit_memory.files.index_entry import chat_path
 from spec_kit_memory.index.contract import PutResult
-from spec_kit_memory.parameters import memory_id
+from spec_kit_memory.parameter_values import memory_id
 from spec_kit_memory.requests import DeleteRequest
 
 

@@ -24,7 +24,7 @@ from spec_kit_memory.errors import AnchorNotFound, BadParameter, MemoryNotFound,
 from spec_kit_memory.features import budget, code_state, freshness, git_status, remarks
 from spec_kit_memory.features.personal import PERSONAL, is_personal
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.parameters import memory_id
+from spec_kit_memory.parameter_values import memory_id
 from spec_kit_memory.requests import GetRequest, ListRequest, LoadRequest
 
 _CUT_BYTES = 4  # the newline before a line that is cut, and the "…" behind it

@@ -11,7 +11,8 @@ import click
 
 from spec_kit_memory import filesystem
 from spec_kit_memory.errors import FileMissing, SpecKitMemoryError
-from spec_kit_memory.parameters import Parameter, Request, memory_id
+from spec_kit_memory.parameter_values import memory_id
+from spec_kit_memory.parameters import Parameter, Request
 from spec_kit_memory.serve.cli.invocation import Invocation, command_edge
 
 __all__ = ["common_options", "given_values", "options", "positionals"]

@@ -28,7 +28,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
 from spec_kit_memory import __version__
 from spec_kit_memory.caller import Caller
 from spec_kit_memory.errors import Invalid, SpecKitMemoryError, UndecidedSpecFolder
-from spec_kit_memory.parameters import Request, nearest
+from spec_kit_memory.parameter_values import nearest
+from spec_kit_memory.parameters import Request
 from spec_kit_memory.requests import IndexRequest, UpdateRequest
 from spec_kit_memory.serve import render
 from spec_kit_memory.serve.mcp import handshake
