@@ -11,7 +11,6 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import apsw
 
@@ -374,7 +373,3 @@ def _stutter(real: Callable[..., int], counts: list[int]) -> Callable[..., int]:
         return real(descriptor, buffer, max(1, size // 2), *offset)
 
     return call
-
-
-def inode_of(path: Path) -> int:
-    return _inode(str(path))

@@ -15,12 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 
-from spec_kit_memory.core import long_lines
-from spec_kit_memory.core.memory import Passage, StoredPassage, embedded
+from spec_kit_memory.core.memory import Passage, embedded
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.postgres import real_array
 from spec_kit_memory.index.sql import vector_limits
 from spec_kit_memory.index.sql.dialect import first
+from spec_kit_memory.index.sql.passage_rows import (
+    TOKENIZER,
+    cut,
+    has_same_words,
+    headings,
+    stored_for,
+    update_places,
+    with_texts,
+)
 
 if TYPE_CHECKING:
     from spec_kit_memory.index.postgres.connection import Connection
@@ -43,7 +51,6 @@ __all__ = [
     "vector_text",
 ]
 
-_TOKENIZER = ("porter", ["unicode61", "remove_diacritics", "2"])  # as in the schema of SQLite
 BUCKET = 512  # passages packed in one row: small enough to append to, large enough to read many at once
 _MOST_TIMES = 65_535
 _COLUMNS = tuple(name.strip() for name in rows.PASSAGE_COLUMNS.split(","))
@@ -52,7 +59,7 @@ _COLUMNS = tuple(name.strip() for name in rows.PASSAGE_COLUMNS.split(","))
 class _Tokenizers(threading.local):
     def __init__(self) -> None:
         self._connection = apsw.Connection(":memory:")
-        self.words = self._connection.fts5_tokenizer(*_TOKENIZER)
+        self.words = self._connection.fts5_tokenizer(*TOKENIZER)
 
 
 _tokenizers = _Tokenizers()
@@ -68,8 +75,8 @@ def tokens(text: str, *, query: bool = False) -> tuple[str, ...]:
 def index(connection: Connection, memory_id: int, title: str, passages: Sequence[Passage], *, keep: bool) -> None:
     """Make these the memory's passages. `keep`: the title is the same, so unchanged words may keep their ids."""
     old = stored_for(connection, memory_id)
-    if keep and [(one.hash, one.question) for one in old] == [(one.hash, one.question) for one in passages]:
-        _update_places(connection, old, passages)
+    if keep and has_same_words(old, passages):
+        update_places(connection, old, passages)
     else:
         if old:
             _remove(connection, memory_id)
@@ -82,32 +89,6 @@ def add(connection: Connection, memory_id: int, title: str, passages: Sequence[P
     """The passages of a memory that is new."""
     _insert(connection, memory_id, title, passages)
     refresh_status(connection, [memory_id])
-
-
-def stored_for(connection: Connection, memory_id: int) -> list[StoredPassage]:
-    sql = f"SELECT {rows.PASSAGE} FROM passage WHERE project_id = @p AND memory_id = ? ORDER BY ordinal"
-    return [rows.passage_from(row) for row in connection.execute(sql, (memory_id,))]
-
-
-def _update_places(connection: Connection, old: Sequence[StoredPassage], new: Sequence[Passage]) -> None:
-    """Lines moved (front matter grew, say), words did not."""
-    connection.executemany(
-        "UPDATE passage SET first_line = ?, last_line = ?, tokens = ?, anchor = ?, headings = ?, speaker = ?"
-        " WHERE project_id = @p AND id = ?",
-        [
-            (
-                passage.first_line, passage.last_line, passage.tokens, rows.clean(passage.anchor),
-                _headings(passage), rows.clean(passage.speaker), before.id,
-            )
-            for before, passage in zip(old, new, strict=True)
-            if not _same_place(before, passage)
-        ],
-    )  # fmt: skip
-
-
-def _same_place(old: StoredPassage, new: Passage) -> bool:
-    names = ("first_line", "last_line", "tokens", "anchor", "headings", "speaker")
-    return all(getattr(old, name) == getattr(new, name) for name in names)
 
 
 def _insert(connection: Connection, memory_id: int, title: str, passages: Sequence[Passage]) -> None:
@@ -125,7 +106,7 @@ def _insert(connection: Connection, memory_id: int, title: str, passages: Sequen
         indexed.append((number, (*named, *body)))
         new_rows.append((
             number, memory_id, passage.ordinal, passage.first_line, passage.last_line, passage.hash, passage.tokens,
-            rows.clean(passage.anchor), _headings(passage), rows.clean(passage.speaker), rows.clean(passage.question),
+            rows.clean(passage.anchor), headings(passage), rows.clean(passage.speaker), rows.clean(passage.question),
             len(named) + len(body), _packed_words(named, body),
         ))  # fmt: skip
     kinds = ["bigint", "bigint", "int", "int", "int", "text", "int", "text", "text", "text", "text", "int", "text"]
@@ -177,10 +158,6 @@ def _write_postings(connection: Connection) -> None:
     )
 
 
-def _headings(passage: Passage) -> str:
-    return rows.clean(rows.plain(list(passage.headings))) if passage.headings else "[]"
-
-
 def _remove(connection: Connection, memory_id: int) -> None:
     connection.execute("DELETE FROM passage WHERE project_id = @p AND memory_id = ?", (memory_id,))
 
@@ -192,29 +169,10 @@ def hide(connection: Connection, memory_id: int) -> None:
 
 def show_again(connection: Connection, memory_id: int, title: str, text: str) -> None:
     """Index what is stored, under new ids: after a return, or because the title changed."""
-    lines = text.split("\n")
-    passages = [
-        Passage(
-            ordinal=passage.ordinal,
-            first_line=passage.first_line,
-            last_line=passage.last_line,
-            text=cut(lines, passage),
-            hash=passage.hash,
-            tokens=passage.tokens,
-            anchor=passage.anchor,
-            headings=passage.headings,
-            speaker=passage.speaker,
-            question=passage.question,
-        )
-        for passage in stored_for(connection, memory_id)
-    ]
+    passages = with_texts(connection, memory_id, text)
     _remove(connection, memory_id)
     _insert(connection, memory_id, title, passages)
     refresh_status(connection, [memory_id])
-
-
-def cut(lines: Sequence[str], passage: StoredPassage) -> str:
-    return long_lines.text_of(lines, passage)
 
 
 # --- vectors

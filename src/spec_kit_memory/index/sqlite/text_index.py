@@ -12,11 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 
-from spec_kit_memory.core import long_lines
-from spec_kit_memory.core.memory import Passage, StoredPassage, VectorStatus, embedded
+from spec_kit_memory.core.memory import Passage, VectorStatus, embedded
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.sql import vector_limits
 from spec_kit_memory.index.sql.dialect import first
+from spec_kit_memory.index.sql.passage_rows import (
+    TOKENIZER,
+    cut,
+    has_same_words,
+    headings,
+    stored_for,
+    update_places,
+    with_texts,
+)
 
 if TYPE_CHECKING:
     from spec_kit_memory.index.sqlite.connection import Connection
@@ -35,14 +43,12 @@ __all__ = [
     "stored_for",
 ]
 
-TOKENIZER = ("porter", ["unicode61", "remove_diacritics", "2"])  # as in the schema
-
 
 def index(connection: Connection, memory_id: int, title: str, passages: Sequence[Passage], *, keep: bool) -> None:
     """Make these the memory's passages. `keep`: the title is the same, so unchanged words may keep their ids."""
     old = stored_for(connection, memory_id)
-    if keep and [(one.hash, one.question) for one in old] == [(one.hash, one.question) for one in passages]:
-        _update_places(connection, old, passages)
+    if keep and has_same_words(old, passages):
+        update_places(connection, old, passages)
     else:
         if old:
             remove(connection, memory_id, keep_passages=False)
@@ -55,32 +61,6 @@ def add(connection: Connection, memory_id: int, title: str, passages: Sequence[P
     """The passages of a memory that is new."""
     _insert(connection, memory_id, title, passages)
     refresh_status(connection, [memory_id])
-
-
-def stored_for(connection: Connection, memory_id: int) -> list[StoredPassage]:
-    sql = f"SELECT {rows.PASSAGE} FROM passage WHERE memory_id = ? ORDER BY ordinal"
-    return [rows.passage_from(row) for row in connection.execute(sql, (memory_id,))]
-
-
-def _update_places(connection: Connection, old: Sequence[StoredPassage], new: Sequence[Passage]) -> None:
-    """Lines moved (front matter grew, say), words did not."""
-    connection.executemany(
-        "UPDATE passage SET first_line = ?, last_line = ?, tokens = ?, anchor = ?, headings = ?, speaker = ?"
-        " WHERE id = ?",
-        [
-            (
-                passage.first_line, passage.last_line, passage.tokens, passage.anchor,
-                _headings(passage), passage.speaker, before.id,
-            )
-            for before, passage in zip(old, new, strict=True)
-            if not _same_place(before, passage)
-        ],
-    )  # fmt: skip
-
-
-def _same_place(old: StoredPassage, new: Passage) -> bool:
-    names = ("first_line", "last_line", "tokens", "anchor", "headings", "speaker")
-    return all(getattr(old, name) == getattr(new, name) for name in names)
 
 
 def _insert(connection: Connection, memory_id: int, title: str, passages: Sequence[Passage]) -> None:
@@ -97,7 +77,7 @@ def _insert(connection: Connection, memory_id: int, title: str, passages: Sequen
         indexed.append((number, prepared_title if named else "", body))
         new_rows.append((
             number, memory_id, passage.ordinal, passage.first_line, passage.last_line, passage.hash, passage.tokens,
-            rows.clean(passage.anchor), _headings(passage), rows.clean(passage.speaker), rows.clean(passage.question),
+            rows.clean(passage.anchor), headings(passage), rows.clean(passage.speaker), rows.clean(passage.question),
             (title_length if named else 0) + _length(tokenizer, body), passage.hash,
         ))  # fmt: skip
     connection.executemany(
@@ -106,10 +86,6 @@ def _insert(connection: Connection, memory_id: int, title: str, passages: Sequen
         new_rows,
     )
     connection.executemany("INSERT INTO passage_fts (rowid, title, body) VALUES (?, ?, ?)", indexed)
-
-
-def _headings(passage: Passage) -> str:
-    return rows.clean(rows.plain(list(passage.headings))) if passage.headings else "[]"
 
 
 def _length(tokenizer: apsw.FTS5Tokenizer, text: str) -> int:
@@ -136,29 +112,10 @@ def hide(connection: Connection, memory_id: int) -> None:
 
 def show_again(connection: Connection, memory_id: int, title: str, text: str) -> None:
     """Index what is stored, under new ids: after a return, or because the title changed."""
-    lines = text.split("\n")
-    passages = [
-        Passage(
-            ordinal=passage.ordinal,
-            first_line=passage.first_line,
-            last_line=passage.last_line,
-            text=cut(lines, passage),
-            hash=passage.hash,
-            tokens=passage.tokens,
-            anchor=passage.anchor,
-            headings=passage.headings,
-            speaker=passage.speaker,
-            question=passage.question,
-        )
-        for passage in stored_for(connection, memory_id)
-    ]
+    passages = with_texts(connection, memory_id, text)
     remove(connection, memory_id, keep_passages=False)
     _insert(connection, memory_id, title, passages)
     refresh_status(connection, [memory_id])
-
-
-def cut(lines: Sequence[str], passage: StoredPassage) -> str:
-    return long_lines.text_of(lines, passage)
 
 
 def prune_failures(connection: Connection, hashes: set[str]) -> None:
