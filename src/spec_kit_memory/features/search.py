@@ -158,7 +158,7 @@ def rank(runtime: Runtime, request: Request) -> Ranking:
 
 def _rank(runtime: Runtime, request: Request, question: Question) -> Ranking:
     query = question.query
-    hard = hard_filter(request)
+    hard = hard_filter(request)  # what the caller filters by; `soft` is also by state and expiry
     hot = runtime.hot(request.session_id)
     now = runtime.now()
     soft = replace(
@@ -174,18 +174,20 @@ def _rank(runtime: Runtime, request: Request, question: Question) -> Ranking:
         soft = replace(soft, ids=ids)
     pool = retrieve.match(runtime, question, soft, results=request.limit)
     results = _score(runtime, request, query, pool, hot)
-    results_left, dormant = _without_dim(request, results, decay.DORMANT_RELEVANCE**pool.relevance.steepness)
+    results_left, dormant = _without_unclear_dormant(
+        request, results, decay.DORMANT_RELEVANCE**pool.relevance.steepness
+    )
     scale = _scale(results_left or dormant)
-    dormant = [_shown(f, scale) for f in dormant]
-    results_left, low = _without_low(request, [_shown(f, scale) for f in results_left])
+    dormant = [_shown(ranked, scale) for ranked in dormant]
+    results_left, low = _without_low(request, [_shown(ranked, scale) for ranked in results_left])
     ordered = _linked(runtime, results_left)
     stale: list[RankedMemory] = []
     if request.fresh:
-        code = code_state.of(runtime, [f.memory for f in ordered])
-        stale = [f for f in ordered if not code_state.is_fresh(code.get(f.memory.id))]
-        ordered = [f for f in ordered if f not in stale]
+        code = code_state.of(runtime, [ranked.memory for ranked in ordered])
+        stale = [ranked for ranked in ordered if not code_state.is_fresh(code.get(ranked.memory.id))]
+        ordered = [ranked for ranked in ordered if ranked not in stale]
     if request.concepts:
-        counted = [_counted(runtime, request.concepts, f) for f in ordered[: request.limit]]
+        counted = [_counted(runtime, request.concepts, ranked) for ranked in ordered[: request.limit]]
         ordered = [*counted, *ordered[request.limit :]]
     return Ranking(
         query=query,
@@ -195,14 +197,11 @@ def _rank(runtime: Runtime, request: Request, question: Question) -> Ranking:
             runtime,
             request,
             question,
-            hard,
-            soft,
             pool,
-            dormant,
-            low,
-            stale,
-            _shown(results[0], scale) if results else None,
-            hot,
+            excluded={"dormant": dormant, "minScore": low, "stale": stale},
+            outside=replace(hard, without=soft),
+            first=_shown(results[0], scale) if results else None,
+            hot=hot,
         ),
         method=pool.method,
         unavailable=(*pool.unavailable, *_pending(runtime, question)),
@@ -344,7 +343,7 @@ def _score(
         )
         score = partial(_passage_score, pool, shared, weights)
         results.append(RankedMemory(memory, state, score(passages[0]), passages, score, pool.match, pool.questions))
-    results.sort(key=lambda f: ranking.sort_key(f.scored, f.memory))
+    results.sort(key=lambda ranked: ranking.sort_key(ranked.scored, ranked.memory))
     return results
 
 
@@ -429,34 +428,34 @@ def _recency_at(
     return recency
 
 
-def _without_dim(
+def _without_unclear_dormant(
     request: Request, results: list[RankedMemory], least: float
 ) -> tuple[list[RankedMemory], list[RankedMemory]]:
     """Split off dormant memories without a clear match, unless the caller named states."""
     if request.state_filter or request.min_state:
         return results, []
-    bright: list[RankedMemory] = []
-    dim: list[RankedMemory] = []
-    for f in results:
-        if f.state is not State.DORMANT:
-            bright.append(f)
+    shown: list[RankedMemory] = []
+    unclear: list[RankedMemory] = []
+    for ranked in results:
+        if ranked.state is not State.DORMANT:
+            shown.append(ranked)
             continue
-        clear = f.scored.relevance >= least if f.match is None else f.match >= calibration.CLEAR
-        (bright if clear else dim).append(f)
-    return bright, dim
+        clear = ranked.scored.relevance >= least if ranked.match is None else ranked.match >= calibration.CLEAR
+        (shown if clear else unclear).append(ranked)
+    return shown, unclear
 
 
 def _without_low(request: Request, results: list[RankedMemory]) -> tuple[list[RankedMemory], list[RankedMemory]]:
     if not request.min_score:
         return results, []
-    low = [f for f in results if f.scored.score < request.min_score * 100]
-    return [f for f in results if f.scored.score >= request.min_score * 100], low
+    low = [ranked for ranked in results if ranked.scored.score < request.min_score * 100]
+    return [ranked for ranked in results if ranked.scored.score >= request.min_score * 100], low
 
 
 def _linked(runtime: Runtime, results: list[RankedMemory]) -> list[RankedMemory]:
     """Move superseded memories directly below their successors, and note contradictions."""
     kinds = (Relation.SUPERSEDES, Relation.CONTRADICTS)
-    links = runtime.store.record.links([f.memory.id for f in results], relations=kinds) if results else []
+    links = runtime.store.record.links([ranked.memory.id for ranked in results], relations=kinds) if results else []
     replaced_by = _pairs(links, Relation.SUPERSEDES)
     opposed = _pairs(links, Relation.CONTRADICTS)
     if not replaced_by and not opposed:
@@ -465,20 +464,20 @@ def _linked(runtime: Runtime, results: list[RankedMemory]) -> list[RankedMemory]
         for source in sources:
             opposed.setdefault(source, []).append(target)
     replaces: dict[int, list[int]] = {}
-    for f in results:
-        for successor in replaced_by.get(f.memory.id, ()):
-            replaces.setdefault(successor, []).append(f.memory.id)
+    for ranked in results:
+        for successor in replaced_by.get(ranked.memory.id, ()):
+            replaces.setdefault(successor, []).append(ranked.memory.id)
     marked = [
-        f._replace(
-            superseded_by=tuple(replaced_by.get(f.memory.id, ())),
-            contradicts=tuple(dict.fromkeys(opposed.get(f.memory.id, ()))),
-            supersedes=tuple(replaces.get(f.memory.id, ())),
+        ranked._replace(
+            superseded_by=tuple(replaced_by.get(ranked.memory.id, ())),
+            contradicts=tuple(dict.fromkeys(opposed.get(ranked.memory.id, ()))),
+            supersedes=tuple(replaces.get(ranked.memory.id, ())),
         )
-        if f.memory.id in replaced_by or f.memory.id in opposed or f.memory.id in replaces
-        else f
-        for f in results
+        if ranked.memory.id in replaced_by or ranked.memory.id in opposed or ranked.memory.id in replaces
+        else ranked
+        for ranked in results
     ]
-    return ranking.below_successors(marked, lambda f: f.memory.id, lambda f: f.superseded_by)
+    return ranking.below_successors(marked, lambda ranked: ranked.memory.id, lambda ranked: ranked.superseded_by)
 
 
 def _pairs(links: Sequence[Link], relation: Relation) -> dict[int, list[int]]:
@@ -497,33 +496,38 @@ def _held_back(
     runtime: Runtime,
     request: Request,
     question: Question,
-    hard: Filter,
-    soft: Filter,
     pool: Pool,
-    dormant: list[RankedMemory],
-    low: list[RankedMemory],
-    stale: list[RankedMemory],
+    *,
+    excluded: Mapping[str, list[RankedMemory]],
+    outside: Filter,
     first: RankedMemory | None,
     hot: frozenset[int],
 ) -> HeldBack:
-    """Counts the matches that a state, an expiry or a threshold excluded, with the best of them."""
-    outside = replace(hard, without=soft)
+    """Counts the matches that a state, an expiry or a threshold excluded, with the best of them.
+
+    `excluded` are results by the reason why they are not shown; `outside` selects what the search did not look at.
+    """
     hidden = runtime.store.documents.count(outside) > 0
-    if not (hidden or dormant or low or stale):
+    best = [ranked for results in excluded.values() for ranked in results]
+    if not (hidden or best):
         return HeldBack()
     estimated = pool.hits.memories()
     # A memory without words of the query that is estimated below the last result is no match.
     least = sorted(estimated.values())[-request.limit] if len(estimated) >= request.limit else -1.0
     reasons: dict[int, str] = {}
-    for reason, results in (("dormant", dormant), ("minScore", low), ("stale", stale)):
-        reasons |= dict.fromkeys(_matches(pool.hits, estimated, [f.memory.id for f in results], least), reason)
-    best = [*dormant, *low, *stale]
+    for reason, results in excluded.items():
+        reasons |= dict.fromkeys(
+            _matches(pool.hits, estimated, [ranked.memory.id for ranked in results], least), reason
+        )
     if hidden:
         hits = retrieve.look(runtime, question, outside)
         reasons |= _outside(runtime, request, hits, least, hot)
         best += _score_outside(runtime, request, question, pool, hits, first, hot)
     counts = Counter(reasons.values())
-    best = sorted((f for f in best if f.memory.id in reasons), key=lambda f: ranking.sort_key(f.scored, f.memory))
+    best = sorted(
+        (ranked for ranked in best if ranked.memory.id in reasons),
+        key=lambda ranked: ranking.sort_key(ranked.scored, ranked.memory),
+    )
     return HeldBack(
         archived=counts["archived"],
         dormant=counts["dormant"],
@@ -532,12 +536,12 @@ def _held_back(
         stale=counts["stale"],
         best=tuple(
             HeldMatch(
-                id=f.memory.id,
-                title=f.memory.title,
-                reason=reasons[f.memory.id],
-                score=round(min(100.0, f.scored.score), 2),
+                id=ranked.memory.id,
+                title=ranked.memory.title,
+                reason=reasons[ranked.memory.id],
+                score=round(min(100.0, ranked.scored.score), 2),
             )
-            for f in best[:3]
+            for ranked in best[:3]
         ),
     )
 
@@ -556,9 +560,11 @@ def _score_outside(
     hidden = set(outside.memory_of.values())
     only = hidden if first is None else hidden | {first.memory.id}
     scored = _score(runtime, request, question.query, joined, hot, only=only)
-    beside = next((f.scored.score for f in scored if first is not None and f.memory.id == first.memory.id), 0.0)
+    beside = next(
+        (ranked.scored.score for ranked in scored if first is not None and ranked.memory.id == first.memory.id), 0.0
+    )
     scale = first.scored.score / beside if first is not None and beside > 0.0 else _scale(scored)
-    return [_shown(f, scale) for f in scored if f.memory.id in hidden]
+    return [_shown(ranked, scale) for ranked in scored if ranked.memory.id in hidden]
 
 
 def _matches(hits: Hits, estimated: Mapping[int, float], memory_ids: Iterable[int], least: float) -> set[int]:
