@@ -386,7 +386,7 @@ def test_a_result_is_reached_judged_and_the_judgement_taken_back_by_keyboard(tab
     id_ = int(tab.tab.url.rsplit("/", 1)[1])
     assert page.workspace.examine(id_).outdated
     tab.press("z")
-    tab.see("is not outdated again")
+    tab.see("is no longer outdated")
     assert not page.workspace.examine(id_).outdated
     tab.press("f")
     tab.see("not there any more")

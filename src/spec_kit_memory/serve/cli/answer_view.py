@@ -465,8 +465,21 @@ def _changed(before: Mapping[str, object] | None, after: Mapping[str, object] | 
     if "link" in before or "link" in after:
         return _changed_link(before.get("link"), after.get("link"))
     changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    words = [{"content_hash": "file"}.get(name, name.replace("_", " ")) for name in changed if name != "fingerprint"]
+    words = [_changed_value(name, before.get(name), after.get(name)) for name in changed if name != "fingerprint"]
     return ", ".join(words[:6])
+
+
+def _changed_value(name: str, old: object, new: object) -> str:
+    """What it was and what it is, where that is short. A state leaves out what is false or empty."""
+    words = {"content_hash": "file"}.get(name, name.replace("_", " "))
+    if isinstance(old, bool) or isinstance(new, bool):
+        return f"{words}: {_as_text(bool(new))}"
+    if isinstance(old, int) or isinstance(new, int):
+        old, new = old or 0, new or 0
+    if name == "content_hash" or not all(isinstance(value, str | int | float) for value in (old, new)):
+        return words
+    values = f"{_as_text(old)} → {_as_text(new)}"
+    return f"{words} {values}" if len(values) <= 60 else words
 
 
 def _changed_link(before: object, after: object) -> str:

@@ -97,7 +97,7 @@ OUTCOMES: Mapping[str, str] = {
     "undid-update-in-index": "took back the update of {keys} of {title} (#{id}) in the index",
     "undid-opinion": "took back the opinion on {title} (#{id})",
     "outdated-again": "{title} (#{id}) is outdated again",
-    "not-outdated-again": "{title} (#{id}) is not outdated again",
+    "not-outdated-again": "{title} (#{id}) is no longer outdated",
     "trusted-again": "{title} (#{id}) is trusted again",
     "not-trusted-again": "{title} (#{id}) is not trusted again",
     "undid-link": "took back the link from #{source} to #{target}",
