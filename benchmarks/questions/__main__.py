@@ -1,7 +1,7 @@
 """Is the right memory among the first five, on a project's real spec folders?
 
     python -m benchmarks.questions WORKSPACE_DIR [--mode text|vector|hybrid] [--only memory] [--without specs/rfcs]
-                                  [--also FILE]
+                                  [--also FILE] [--max-tokens NUMBER]
 
 WORKSPACE_DIR holds the `specs` folder that two files ask about: fifty questions, on which search may be tuned
 (spec_folders.jsonl), and a held-out set, on which it may not (spec_folders_held_out.jsonl). A copy is indexed and
@@ -24,6 +24,8 @@ of test fixtures, and those that hold nothing of their own (empty sessions, tool
 
 FILE is JSON: question -> list of texts that say it in other words, as an agent gives them. A question is named by its
 text, or by its set and its line there (fifty-1 to fifty-50, held-out-1 and so on). Ours are in benchmarks/phrasings.
+
+With --max-tokens an answer of that size is asked for, and a memory counts only if a text of it is shown there.
 """
 
 from __future__ import annotations
@@ -55,6 +57,7 @@ MODES = ("text", "vector", "hybrid")
 FIRST = 5
 DEPTH = 20
 BUDGET = 100_000  # tokens: enough that an answer is never cut before DEPTH
+LISTED = 10  # results of an answer within a smaller budget, as a host asks for them
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,7 @@ def run(
     modes: Sequence[str],
     cache: Path,
     also: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    max_tokens: int | None = None,
 ) -> tuple[list[Outcome], dict[str, int]]:
     needs_vectors = modes != ["text"]
     settings = Settings(root=root, semantic=Semantic(model="local" if needs_vectors else "none"), watch="off")
@@ -140,7 +144,7 @@ def run(
         for outcome in _rows(sets, modes):
             workspace.search("warm up", mode=outcome.mode)
             for question in sets[outcome.questions]:
-                _ask(workspace, question, outcome, help_for(also, question.id, question.text))
+                _ask(workspace, question, outcome, help_for(also, question.id, question.text), max_tokens)
             outcomes.append(outcome)
     return outcomes, {"memories": totals["memories"], "passages": totals["passages"]}
 
@@ -157,19 +161,22 @@ def _tell(step: str, done: int, of: int) -> None:
         print(f"  {step} {done}/{of}", file=sys.stderr)
 
 
-def _ask(workspace: Workspace, question: Question, outcome: Outcome, also: Sequence[str]) -> None:
+def _ask(
+    workspace: Workspace, question: Question, outcome: Outcome, also: Sequence[str], max_tokens: int | None
+) -> None:
     started = time.perf_counter()
     answer = workspace.search(
         question.text,
         also=also,
         include_archived=True,
-        limit=DEPTH,
+        limit=LISTED if max_tokens else DEPTH,
         mode=outcome.mode,
         use_decay=outcome.decay,
-        max_tokens=BUDGET,
+        max_tokens=max_tokens or BUDGET,
     )
     outcome.latencies_ms.append((time.perf_counter() - started) * 1000)
-    ranked = [result.path for result in answer.results if isinstance(result, Result)]
+    results = [result for result in answer.results if isinstance(result, Result)]
+    ranked = [result.path if result.text or not max_tokens else "" for result in results]
     place = question.place_in(ranked)
     outcome.places.append(place)
     if place is None or place > FIRST:
@@ -210,6 +217,7 @@ def main() -> None:
     parser.add_argument("--without", action="append", default=[], metavar="FOLDER", help="leave a folder out")
     parser.add_argument("--cache", type=Path, default=default_folder(), help="where embeddings are kept between runs")
     parser.add_argument("--also", type=Path, metavar="FILE", help="JSON: question id or text -> texts that help")
+    parser.add_argument("--max-tokens", type=int, help="the size of an answer; only what is shown with a text counts")
     parser.add_argument("--misses", action="store_true", help="name the questions that were missed")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
@@ -220,7 +228,12 @@ def main() -> None:
         asked = {name: read_questions(name) for name in SETS}
         sets = {name: [each for each in all_ if texts.keys() & set(each.paths)] for name, all_ in asked.items()}
         outcomes, totals = run(
-            root, sets, modes=given.mode or list(MODES), cache=given.cache, also=read_also(given.also)
+            root,
+            sets,
+            modes=given.mode or list(MODES),
+            cache=given.cache,
+            also=read_also(given.also),
+            max_tokens=given.max_tokens,
         )
     if given.json:
         print(json.dumps({**totals, "rows": [each.as_json() for each in outcomes]}))
