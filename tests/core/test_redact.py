@@ -527,6 +527,8 @@ OLD_AND_NEW = "the password was changed from {} to {}"
         ("password changed from {} to {}.", ("Sunflower7", "Moonlight8")),
         ('we changed the password from "{}" to "{}"', ("sunflower7", "moonlight8")),
         ("rotated the admin password from {} to {} on Friday", ("Sunflower7", "Moonlight8")),
+        ("the password used to be {}, and the admin password stays {}", ("Sunflower7", "Moonlight8")),
+        ("The root password remains {} for now", ("Sunflower7",)),
         ("privateKeyId: {}", ("daa5e1a5fb5ac23df4f44202419a0170b64a420b",)),
         ("private-key-id: {}", ("daa5e1a5fb5ac23df4f44202419a0170b64a420b",)),
     ],
@@ -543,6 +545,7 @@ def test_the_value_before_a_change_goes_as_the_one_after_it(text: str, secrets: 
         "the password was changed from the console to avoid lockouts",
         "we changed the password from 8 to 12 characters",
         "password reset from the admin page to the login page",
+        "passwords used to be stored in plain text; the password stays unchanged and remains valid for 30 days",
     ],
 )
 def test_from_one_place_to_another_is_no_secret(text: str) -> None:

@@ -75,7 +75,8 @@ _OF = (
 # What may stand between the noun and its value: "for the staging database", "(until Friday)".
 _QUALIFIED = rf"(?:[ \t]{{1,3}}(?:{_OF})[ \t]{{1,3}}[^\n:=;!?]{{1,60}}?|[ \t]{{0,3}}\([^()\n]{{1,60}}\))?"
 _VERB = (
-    "is|was|will be|ist|war|lautet|heißt|est|était|es|era|é|è|e'|jest|brzmi|to|är|er|on|este|je|a|és|adalah|ialah|"
+    "is|was|will be|used to be|stays|remains|"
+    "ist|war|lautet|heißt|est|était|es|era|é|è|e'|jest|brzmi|to|är|er|on|este|je|a|és|adalah|ialah|"
     "là|это|היא|הוא|هي|هو|है"
 )
 _ADVERB = "now|currently|still|just|set to|changed to|jetzt|nun|aktuell|maintenant|ahora|agora|adesso|nu|teraz|теперь"
