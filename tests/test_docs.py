@@ -111,9 +111,9 @@ def resolve(words: list[str]) -> tuple[click.Command, list[str]]:
             if word in ("--workspace", "--set"):
                 rest.pop(0)
             continue
-        found = group.get_command(ctx, word)
-        assert found is not None, f"skm {' '.join(words)}: there is no {word!r}"
-        group = found
+        result = group.get_command(ctx, word)
+        assert result is not None, f"skm {' '.join(words)}: there is no {word!r}"
+        group = result
     return group, options + [word for word in rest if word.startswith("--")]
 
 

@@ -131,12 +131,12 @@ class Life:
         return kept
 
     def answers(self) -> list[Any]:
-        found = []
+        results = []
         for question in QUESTIONS:
             for mode in ("hybrid", "vector", "text"):
                 answer = self.space.search(question, mode=mode, include_archived=True)
-                found.append([(r.id, r.title, r.score, getattr(r, "superseded_by", ())) for r in answer.results])
-        return found
+                results.append([(r.id, r.title, r.score, getattr(r, "superseded_by", ())) for r in answer.results])
+        return results
 
 
 def lived(folder: str) -> Life:

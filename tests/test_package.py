@@ -26,11 +26,11 @@ def test_the_version_stands_in_one_place(installed: metadata.Distribution) -> No
 
 
 def test_the_metadata_names_licence_python_and_readme(installed: metadata.Distribution) -> None:
-    said = installed.metadata
-    assert said["License-Expression"] == "MIT AND Apache-2.0 AND ISC AND 0BSD"
-    assert said["Requires-Python"] == ">=3.11"
-    assert said["Description-Content-Type"] == "text/markdown"
-    assert {Path(name).name for name in said.get_all("License-File", [])} >= {"LICENSE", "NOTICE", "LICENSES.txt"}
+    message = installed.metadata
+    assert message["License-Expression"] == "MIT AND Apache-2.0 AND ISC AND 0BSD"
+    assert message["Requires-Python"] == ">=3.11"
+    assert message["Description-Content-Type"] == "text/markdown"
+    assert {Path(name).name for name in message.get_all("License-File", [])} >= {"LICENSE", "NOTICE", "LICENSES.txt"}
 
 
 @pytest.mark.parametrize("command", ["skm", "spec-kit-memory"])

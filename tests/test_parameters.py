@@ -86,9 +86,9 @@ def test_a_line_is_an_option_of_the_command() -> None:
     assert {"--colour", "--hue", "--pattern", "--coats", "--drying-hours"} <= flags
     assert "--on-dry" not in flags
     with click.Context(command, obj=Invocation()) as context:
-        told = command.get_help(context)
+        message = command.get_help(context)
     for words in ("Paint a memory. It dries.", "How often (default 2)", "[dots|stripes]", "[COLOUR]"):
-        assert words in told
+        assert words in message
 
 
 def test_a_line_is_checked_at_every_edge_in_its_own_words() -> None:

@@ -108,9 +108,9 @@ def row_of(figures: Figures) -> str:
 
 def test_a_system_that_finds_everything_has_full_marks_and_its_cost_in_the_table(tmp_path: Path) -> None:
     figures = measured(tmp_path, command(tmp_path, FINDER, BEFORE_ASKING="pass"))
-    told = figures.as_json()
+    message = figures.as_json()
     assert figures.failure == ""
-    assert told["recall@5"] == told["recall@10"] == told["all@10"] == told["ndcg@10"] == 1.0
+    assert message["recall@5"] == message["recall@10"] == message["all@10"] == message["ndcg@10"] == 1.0
     assert figures.documents == 3
     assert len(figures.latencies_ms) == 2
     assert figures.peak_bytes > 1_000_000
@@ -288,8 +288,8 @@ def test_every_system_has_exact_versions_and_rows_of_a_package_share_its_environ
 
 
 def test_pins_are_listed_once_for_each_environment() -> None:
-    told = [Figures(each, "made-up").as_json() for each in (system("one"), system("two"), SYSTEMS[0])]
-    assert pinned(told) == "- fakepeer==1.0"
+    messages = [Figures(each, "made-up").as_json() for each in (system("one"), system("two"), SYSTEMS[0])]
+    assert pinned(messages) == "- fakepeer==1.0"
 
 
 def written(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:

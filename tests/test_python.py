@@ -70,11 +70,11 @@ def test_the_examples_of_the_page_run(
     assert len(EXAMPLES) == 3
     for example in EXAMPLES:
         exec(compile(example, "python.md", "exec"), {})  # noqa: S102 - the page is ours
-    said = capsys.readouterr().out
-    assert "Tokens instead of sessions" in said
-    assert "Use JWT" in said
-    assert "E080" in said
-    assert "1 of 1 memory" in said  # what ana sees
+    printed = capsys.readouterr().out
+    assert "Tokens instead of sessions" in printed
+    assert "Use JWT" in printed
+    assert "E080" in printed
+    assert "1 of 1 memory" in printed  # what ana sees
 
 
 def test_a_caller_without_anything_else_can_use_it(tmp_path: Path) -> None:

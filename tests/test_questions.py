@@ -64,8 +64,8 @@ def test_shared_telling_words_are_the_rare_ones_of_the_nearest_answer() -> None:
     texts = {f"specs/{n}.md": "The memory index is common." for n in range(60)}
     texts["specs/1.md"] += " Herons were counting marmalades."
     texts["specs/2.md"] += " A heron."
-    found = wording.shared([("Which memory counted a heron?", ["specs/1.md", "specs/2.md"])], texts)
-    assert found == [wording.Shared("Which memory counted a heron?", ("count", "heron"))]
+    result = wording.shared([("Which memory counted a heron?", ["specs/1.md", "specs/2.md"])], texts)
+    assert result == [wording.Shared("Which memory counted a heron?", ("count", "heron"))]
 
 
 def test_a_question_without_an_indexed_answer_shares_nothing() -> None:

@@ -15,9 +15,9 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def five_commands() -> list[str]:
-    found = re.search(r"<!-- run by tests/test_readme\.py -->\n```sh\n(.*?)```", README, re.DOTALL)
-    assert found is not None
-    return found[1].splitlines()
+    match = re.search(r"<!-- run by tests/test_readme\.py -->\n```sh\n(.*?)```", README, re.DOTALL)
+    assert match is not None
+    return match[1].splitlines()
 
 
 def run(command: str, folder: Path) -> str:
@@ -53,8 +53,8 @@ def test_five_commands_save_and_find(tmp_path: Path) -> None:
     assert len(list((tmp_path / "memory").glob("*.md"))) == 1
     run(session, tmp_path)
     assert len(list((tmp_path / "specs" / "001-exports" / "memory").glob("*.md"))) == 1
-    found = run(search, tmp_path)
-    assert "02:30 UTC" in found
+    done = run(search, tmp_path)
+    assert "02:30 UTC" in done
     assert "Retry of the export" in run(triggers, tmp_path)
 
 

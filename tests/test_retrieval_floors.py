@@ -112,14 +112,14 @@ def test_every_document_of_the_notes_is_placed(shelves: dict[str, Shelf]) -> Non
 
 @pytest.mark.parametrize("mode", ["text", "vector", "hybrid"])
 def test_search_finds_no_less_than_its_floors(shelves: dict[str, Shelf], mode: str) -> None:
-    found = ask(shelves, mode)
-    kinds = sorted({str(question["category"]) for question, _ in found.values() if question["relevant"]})
-    told = {"all": quality(found)} | {kind: quality(found, kind) for kind in kinds}
+    result = ask(shelves, mode)
+    kinds = sorted({str(question["category"]) for question, _ in result.values() if question["relevant"]})
+    message = {"all": quality(result)} | {kind: quality(result, kind) for kind in kinds}
     lost = [
-        f"{kind} {name}: {told[kind][name]:.3f} < {floor}"
+        f"{kind} {name}: {message[kind][name]:.3f} < {floor}"
         for kind, floors in FLOORS[mode].items()
         for name, floor in floors.items()
-        if told[kind][name] < floor
+        if message[kind][name] < floor
     ]
     assert not lost, "\n".join(lost)
 

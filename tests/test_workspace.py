@@ -30,8 +30,8 @@ def died(settings: Settings) -> Path:
     records = settings.state_folder / "pending"
     records.mkdir(parents=True)
     stored = final.relative_to(settings.root).as_posix()
-    told = {"final": stored, "sha256": hashlib.sha256(TEXT.encode()).hexdigest()}
-    (records / (hashlib.sha256(stored.encode()).hexdigest()[:24] + ".json")).write_text(json.dumps(told))
+    message = {"final": stored, "sha256": hashlib.sha256(TEXT.encode()).hexdigest()}
+    (records / (hashlib.sha256(stored.encode()).hexdigest()[:24] + ".json")).write_text(json.dumps(message))
     return final
 
 

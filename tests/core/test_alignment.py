@@ -33,28 +33,28 @@ def folders(*, touched: dict[str, datetime] | None = None) -> list[Profile]:
 
 
 def test_the_folder_that_shares_words_and_files_is_used() -> None:
-    said = talk(
+    message = talk(
         "We changed the JWT refresh tokens: the callback now rotates session cookies.", files=["a/token_store.py"]
     )
-    found = align(said, folders(), now=NOW)
-    assert found[0].folder == "007-auth"
-    assert found[0].score >= 70
-    assert found[0].parts["files"] == 1.0
-    decision = decide(found)
+    result = align(message, folders(), now=NOW)
+    assert result[0].folder == "007-auth"
+    assert result[0].score >= 70
+    assert result[0].parts["files"] == 1.0
+    decision = decide(result)
     assert (decision.outcome, decision.folder) == ("used", "007-auth")
-    assert [entry.folder for entry in decision.alternatives] == [entry.folder for entry in found[1:3]]
+    assert [entry.folder for entry in decision.alternatives] == [entry.folder for entry in result[1:3]]
 
 
 def test_the_newest_folder_does_not_win_by_being_new() -> None:
     touched = {"009-billing": NOW, "007-auth": NOW - timedelta(days=300), "008-search": NOW - timedelta(days=300)}
-    said = talk("JWT tokens and session cookies of the OAuth login callback")
-    assert align(said, folders(touched=touched), now=NOW)[0].folder == "007-auth"
+    message = talk("JWT tokens and session cookies of the OAuth login callback")
+    assert align(message, folders(touched=touched), now=NOW)[0].folder == "007-auth"
 
 
 def test_recency_halves_every_seven_days() -> None:
     touched = {"007-auth": NOW, "008-search": NOW - timedelta(days=7), "009-billing": NOW - timedelta(days=14)}
-    found = {entry.folder: entry.parts["recency"] for entry in align(talk("x"), folders(touched=touched), now=NOW)}
-    assert found == {"007-auth": 1.0, "008-search": 0.5, "009-billing": 0.25}
+    results = {entry.folder: entry.parts["recency"] for entry in align(talk("x"), folders(touched=touched), now=NOW)}
+    assert results == {"007-auth": 1.0, "008-search": 0.5, "009-billing": 0.25}
 
 
 def test_between_equal_folders_the_newer_one_is_first_but_nothing_is_decided() -> None:
@@ -63,9 +63,9 @@ def test_between_equal_folders_the_newer_one_is_first_but_nothing_is_decided() -
         profile("002-b", {"spec.md": AUTH}, touched_at=NOW),
         profile("003-c", {"spec.md": SEARCH}, touched_at=NOW - timedelta(days=30)),
     ]
-    found = align(talk("refresh tokens and session cookies"), twins, now=NOW)
-    assert [entry.folder for entry in found][:2] == ["002-b", "001-a"]
-    assert decide(found).outcome != "used"
+    result = align(talk("refresh tokens and session cookies"), twins, now=NOW)
+    assert [entry.folder for entry in result][:2] == ["002-b", "001-a"]
+    assert decide(result).outcome != "used"
 
 
 def test_a_conversation_about_something_else_is_undecided_with_alternatives() -> None:
@@ -103,8 +103,10 @@ def test_words_that_most_folders_have_tell_of_none() -> None:
 def test_words_of_any_project_tell_of_none_however_few_folders_there_are() -> None:
     plan = "Plan: the code of the login has a bug, its tests and a feature need documentation."
     known = [profile("001-login", {"plan.md": plan}, touched_at=NOW), *folders()]
-    said = talk("Fixed a bug in the code and wrote tests for the new feature; the plan and the documentation are done")
-    best = align(said, known, now=NOW)[0]
+    message = talk(
+        "Fixed a bug in the code and wrote tests for the new feature; the plan and the documentation are done"
+    )
+    best = align(message, known, now=NOW)[0]
     assert (best.words, best.score < 50) == (0, True)
     named = align(talk("The login test is done"), [*known, profile("002-test-login", {"plan.md": plan})], now=NOW)
     assert named[0].words == 2, "the words of its own name tell of a folder"
@@ -125,11 +127,11 @@ def test_the_thresholds_are_seventy_and_fifty(score: float, outcome: str) -> Non
 
 
 def test_a_named_folder_that_fits_badly_is_used_with_a_warning() -> None:
-    found = [Alignment("001-a", 80.0), Alignment("002-b", 10.0)]
-    decision = decide(found, chosen_folder="002-b")
+    results = [Alignment("001-a", 80.0), Alignment("002-b", 10.0)]
+    decision = decide(results, chosen_folder="002-b")
     assert (decision.outcome, decision.folder) == ("warned", "002-b")
-    assert decision.alternatives == (found[0],)
-    assert decide(found, chosen_folder="001-a").outcome == "used"
+    assert decision.alternatives == (results[0],)
+    assert decide(results, chosen_folder="001-a").outcome == "used"
     assert decide([Alignment("001-a", 20.0)], chosen_folder="003-new").outcome == "used"
 
 
@@ -149,9 +151,9 @@ def test_chinese_conversations_find_their_folder() -> None:
 @given(st.text(max_size=200), st.lists(st.text(max_size=60), max_size=4))
 def test_scores_are_between_0_and_100_for_any_text(text: str, documents: list[str]) -> None:
     known = [profile(f"00{number}-x", {"spec.md": body}) for number, body in enumerate(documents)]
-    found = align(talk(text), known, now=NOW)
-    assert len(found) == len(known)
-    assert all(0 <= entry.score <= 100 for entry in found)
+    result = align(talk(text), known, now=NOW)
+    assert len(result) == len(known)
+    assert all(0 <= entry.score <= 100 for entry in result)
 
 
 @pytest.mark.parametrize("name", ["007-auth", "003-parent/004-child", "001-a.b-C9", "123-x/456-y/789-z"])

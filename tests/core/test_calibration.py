@@ -30,9 +30,9 @@ def match(
 
 
 def value(**how: float | None) -> float:
-    found = match(**how)  # type: ignore[arg-type]
-    assert found is not None
-    return found
+    hits = match(**how)  # type: ignore[arg-type]
+    assert hits is not None
+    return hits
 
 
 shares = st.floats(0, 1)
@@ -93,8 +93,8 @@ def test_nothing_is_said_of_a_passage_without_a_vector_or_of_a_query_without_wor
 
 def test_half_is_where_the_evidence_weighs_nothing() -> None:
     rows = np.array([[0.0, 2.0, 0.0, 0.0], [1.0, 2.0, 0.0, 0.0], [-1.0, 2.0, 0.0, 0.0]])
-    found = calibration.matches(MatchCurve(3.0, 1.0, 1.0, 1.0, -2.0), rows)
-    assert found == pytest.approx([0.5, 0.887, 0.113], abs=1e-3)
+    result = calibration.matches(MatchCurve(3.0, 1.0, 1.0, 1.0, -2.0), rows)
+    assert result == pytest.approx([0.5, 0.887, 0.113], abs=1e-3)
 
 
 def test_the_bundled_model_has_a_curve_without_negative_factors() -> None:

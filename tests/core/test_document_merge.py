@@ -28,9 +28,9 @@ def merged(new: str, old: str) -> str:
 
 def section(text: str, name: str) -> str:
     parsed = markdown.parse(text)
-    found = markdown.find_section(parsed, name)
-    assert found is not None, f"{name} is missing in\n{text}"
-    return markdown.lines(parsed, found.first_line, found.last_line)
+    result = markdown.find_section(parsed, name)
+    assert result is not None, f"{name} is missing in\n{text}"
+    return markdown.lines(parsed, result.first_line, result.last_line)
 
 
 def listed(text: str, name: str) -> list[str]:

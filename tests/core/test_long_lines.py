@@ -28,11 +28,11 @@ LINES = {
 @pytest.mark.parametrize("name", LINES)
 def test_parts_are_the_line_and_none_is_longer_than_a_passage(name: str) -> None:
     line = LINES[name]
-    found = parts(line)
-    assert len(found) > 2
-    assert "".join(found) == line
-    assert all(0 < len(part.encode()) <= LONGEST_LINE_BYTES for part in found)
-    assert min(len(part.encode()) for part in found[:-1]) > LONGEST_LINE_BYTES // 3
+    result = parts(line)
+    assert len(result) > 2
+    assert "".join(result) == line
+    assert all(0 < len(part.encode()) <= LONGEST_LINE_BYTES for part in result)
+    assert min(len(part.encode()) for part in result[:-1]) > LONGEST_LINE_BYTES // 3
 
 
 def test_parts_end_with_sentences_else_words_and_never_inside_a_letter() -> None:

@@ -43,16 +43,16 @@ def test_damage_is_read_as_unknown_or_as_another_value_and_never_refused(done: O
     plain = done.plain()
     name = data.draw(st.sampled_from(sorted(plain)))
     plain[name] = data.draw(st.none() | st.integers() | st.text() | st.lists(st.integers()) | st.just({"a": 1.5}))
-    found = operation.read(plain)
-    if isinstance(found, operation.Unknown):
-        assert found.plain() == plain
+    result = operation.read(plain)
+    if isinstance(result, operation.Unknown):
+        assert result.plain() == plain
 
 
 def test_what_a_newer_version_wrote_is_kept_as_it_is() -> None:
     newer = {"id": "a" * 32, "kind": "teleport", "version": 1, "from": "x", "to": ["y"]}
-    found = operation.read(newer)
-    assert isinstance(found, operation.Unknown)
-    assert (found.id, found.named, found.plain()) == ("a" * 32, "teleport", newer)
+    result = operation.read(newer)
+    assert isinstance(result, operation.Unknown)
+    assert (result.id, result.named, result.plain()) == ("a" * 32, "teleport", newer)
     later = operation.Delete(path="a.md").plain() | {"version": 2}
     assert isinstance(operation.read(later), operation.Unknown)
 

@@ -234,14 +234,14 @@ def test_a_budget_of_nothing_gives_nothing() -> None:
 
 @st.composite
 def blocks(draw: st.DrawFn) -> list[MemoryBlock]:
-    found = []
+    results = []
     for id in range(draw(st.integers(0, 6))):
         text = draw(st.lists(st.sampled_from(["", "a", "b c d", "e " * 9, "f " * 40]), min_size=1, max_size=20))
         starts = draw(st.lists(st.integers(1, len(text)), max_size=5))
         # Some reach over the end of the text, as after a file was shortened.
         spans = [(first, first + draw(st.integers(0, 6))) for first in starts]
         pieces = [Piece(*span, draw(st.floats(0, 100))) for span in spans]
-        found.append(
+        results.append(
             MemoryBlock(
                 id=id,
                 lines=text,
@@ -256,7 +256,7 @@ def blocks(draw: st.DrawFn) -> list[MemoryBlock]:
                 score=draw(st.floats(0, 100)),
             )
         )
-    return found
+    return results
 
 
 @given(found=blocks(), budget=st.integers(0, 3000), prices=st.builds(Prices, *[st.integers(0, 50)] * 3))
@@ -296,8 +296,8 @@ def rule(id: int, words: int, *, weight: float = 1.0, triggered: bool = False) -
 
 
 def test_rules_are_shown_triggered_first_then_by_weight() -> None:
-    found = [rule(1, 9, weight=0.5), rule(2, 9), rule(3, 9, weight=0.1, triggered=True), rule(4, 9)]
-    ruled = packing.rules(found, budget=500, measure=count)
+    results = [rule(1, 9, weight=0.5), rule(2, 9), rule(3, 9, weight=0.1, triggered=True), rule(4, 9)]
+    ruled = packing.rules(results, budget=500, measure=count)
     assert [id for id, _ in ruled.shown] == [3, 2, 4]
     assert ruled.named == (1,)
 

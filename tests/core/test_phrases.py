@@ -27,8 +27,8 @@ def lowered(phrases: list[str]) -> list[str]:
 
 
 def test_recurring_phrases_names_files_and_the_folder_are_found() -> None:
-    found = lowered(extract(TEXT, spec_folder="003-parent/012-result-dedup"))
-    assert found[0] == "result dedup"
+    result = lowered(extract(TEXT, spec_folder="003-parent/012-result-dedup"))
+    assert result[0] == "result dedup"
     for phrase in (
         "session deduplication",
         "circular evaluation bias",
@@ -36,22 +36,22 @@ def test_recurring_phrases_names_files_and_the_folder_are_found() -> None:
         "sentpassages",
         "dedup_cache.py",
     ):
-        assert phrase in found
-    assert any("hybrid search" in phrase for phrase in found)
+        assert phrase in result
+    assert any("hybrid search" in phrase for phrase in result)
 
 
 def test_all_given_phrases_are_kept_first_and_topped_up() -> None:
     given_phrases = ["My own phrase", "fix", "my own phrase"]
-    found = extract(TEXT, own_phrases=given_phrases)
-    assert found[:3] == given_phrases
-    assert 3 < len(found) <= MOST_PHRASES
+    phrases = extract(TEXT, own_phrases=given_phrases)
+    assert phrases[:3] == given_phrases
+    assert 3 < len(phrases) <= MOST_PHRASES
     many = [f"phrase {number}" for number in range(40)]
     assert extract(TEXT, own_phrases=many) == many
 
 
 def test_no_phrase_is_found_twice_in_other_words() -> None:
-    found = lowered(extract("Cache keys. cache key, CACHE KEYS and cache-key. Cache keys!"))
-    assert found == ["cache keys"]
+    result = lowered(extract("Cache keys. cache key, CACHE KEYS and cache-key. Cache keys!"))
+    assert result == ["cache keys"]
 
 
 def test_over_general_phrases_are_never_chosen() -> None:
@@ -86,8 +86,8 @@ def test_the_folders_name_is_a_phrase_unless_it_says_nothing(folder: str | None,
 
 
 def test_modified_files_are_phrases_but_not_those_every_folder_has() -> None:
-    found = extract("Nothing else.", files=["src/app/token_store.ts", "specs/007/spec.md", "README.md"])
-    assert found == ["token_store.ts"]
+    phrases = extract("Nothing else.", files=["src/app/token_store.ts", "specs/007/spec.md", "README.md"])
+    assert phrases == ["token_store.ts"]
 
 
 def test_code_comments_and_markup_do_not_become_phrases() -> None:
@@ -96,20 +96,20 @@ def test_code_comments_and_markup_do_not_become_phrases() -> None:
 
 
 def test_chinese_and_japanese_words_that_recur_are_found() -> None:
-    found = extract(
+    phrases = extract(
         "我们修复了数据库迁移的问题。数据库迁移需要缓存策略，缓存策略很重要。データベースを直す。データベース。"
     )
-    assert "数据库迁移" in found
-    assert "データベース" in found
+    assert "数据库迁移" in phrases
+    assert "データベース" in phrases
 
 
 @given(st.text(max_size=400), st.lists(st.text(max_size=20), max_size=4))
 def test_any_text_gives_usable_phrases_and_keeps_the_given_ones(text: str, given_phrases: list[str]) -> None:
-    found = extract(text, own_phrases=given_phrases, title=text[:50])
+    phrases = extract(text, own_phrases=given_phrases, title=text[:50])
     kept = [" ".join(phrase.split()) for phrase in given_phrases if phrase.strip()]
-    assert found[: len(set(kept))] == list(dict.fromkeys(kept))
-    assert all(usable(phrase) for phrase in found[len(set(kept)) :])
-    assert len(found) <= max(MOST_PHRASES, len(kept))
+    assert phrases[: len(set(kept))] == list(dict.fromkeys(kept))
+    assert all(usable(phrase) for phrase in phrases[len(set(kept)) :])
+    assert len(phrases) <= max(MOST_PHRASES, len(kept))
 
 
 @pytest.mark.parametrize(
@@ -152,8 +152,8 @@ def test_a_phrase_that_can_never_match_is_told(phrase: str) -> None:
 
 
 def test_doubts_name_all_phrases_of_a_kind_at_once() -> None:
-    told = doubts(["ab", "the", "harbour lamp", "!!!", "x", "of the", "-- --"])
-    assert told == [
+    message = doubts(["ab", "the", "harbour lamp", "!!!", "x", "of the", "-- --"])
+    assert message == [
         "trigger phrases '!!!', '-- --' can never match: a phrase needs letters, digits or emoji",
         "trigger phrases 'ab', 'x' can never match: give three characters or more, two in a script without case",
         "trigger phrases 'the', 'of the' will match most prompts; give longer ones",

@@ -59,7 +59,7 @@ def test_a_lone_match_of_one_leg_is_never_zero(method: str) -> None:
 
 
 def test_reciprocal_rank_is_the_plain_formula_over_the_best_possible() -> None:
-    found = fused(
+    result = fused(
         [
             found_(1, 1, 0, text=9.0, vector=0.5),
             found_(2, 1, 1, text=4.0, vector=0.9),
@@ -67,9 +67,9 @@ def test_reciprocal_rank_is_the_plain_formula_over_the_best_possible() -> None:
         ],
         method="rrf",
     )
-    assert found[1].value == pytest.approx((1 / 61 + 1 / 63) / (2 / 61))
-    assert found[2].value == pytest.approx((1 / 62 + 1 / 61) / (2 / 61))
-    assert found[3].value == pytest.approx((1 / 62) / (2 / 61))
+    assert result[1].value == pytest.approx((1 / 61 + 1 / 63) / (2 / 61))
+    assert result[2].value == pytest.approx((1 / 62 + 1 / 61) / (2 / 61))
+    assert result[3].value == pytest.approx((1 / 62) / (2 / 61))
 
 
 def test_reciprocal_rank_ignores_late_interaction_and_speakers() -> None:
@@ -92,9 +92,9 @@ def test_a_leg_that_is_missing_everywhere_leaves_the_others_their_order(leg: str
     candidates = [
         document(number, {name: value for name, value in row.items() if name != leg}) for number, row in enumerate(rows)
     ]
-    found = fused(candidates)
-    assert found[0].value == pytest.approx(1.0)
-    assert found[0].value > found[1].value >= found[2].value
+    result = fused(candidates)
+    assert result[0].value == pytest.approx(1.0)
+    assert result[0].value > result[1].value >= result[2].value
 
 
 def test_found_by_both_legs_beats_found_by_one() -> None:
@@ -109,8 +109,8 @@ def test_a_turn_gains_from_the_turn_beside_it() -> None:
     beside = found_(2, 1, 11, "Bob", text=2.0, vector=0.5)
     away = found_(3, 1, 40, "Bob", text=2.0, vector=0.5)
     low = found_(4, 2, 0, "Ann", text=0.5, vector=0.2)
-    found = fused([hit, beside, away, low])
-    assert found[2].value > found[3].value
+    result = fused([hit, beside, away, low])
+    assert result[2].value > result[3].value
 
 
 def test_a_turn_gains_from_a_session_that_is_about_the_query() -> None:
@@ -118,33 +118,33 @@ def test_a_turn_gains_from_a_session_that_is_about_the_query() -> None:
     inside = found_(3, 1, 50, "Bob", text=3.0, vector=0.5)
     outside = found_(4, 2, 50, "Bob", text=3.0, vector=0.5)
     low = found_(5, 3, 0, "Ann", text=0.5, vector=0.2)
-    found = fused([*about, inside, outside, low])
-    assert found[3].value > found[4].value
+    result = fused([*about, inside, outside, low])
+    assert result[3].value > result[4].value
 
 
 def test_passages_of_a_document_gain_nothing_from_each_other() -> None:
     hit = found_(1, 1, 10, text=9.0, vector=0.9)
     beside = found_(2, 1, 11, text=2.0, vector=0.5)
     elsewhere = found_(3, 2, 0, text=2.0, vector=0.5)
-    found = fused([hit, beside, elsewhere, found_(4, 3, 0, text=0.5, vector=0.2)])
-    assert found[2].value == found[3].value
+    result = fused([hit, beside, elsewhere, found_(4, 3, 0, text=0.5, vector=0.2)])
+    assert result[2].value == result[3].value
 
 
 def test_a_role_prior_lifts_that_speakers_turns_only() -> None:
-    said = [found_(1, 1, 0, "user", text=4.0), found_(2, 2, 0, "assistant", text=5.0)]
-    said.append(found_(3, 3, 0, "user", text=1.0))
-    assert ranked(said) == [2, 1, 3]
-    assert ranked(said, role_prior={"user": 0.5}) == [1, 2, 3]
+    messages = [found_(1, 1, 0, "user", text=4.0), found_(2, 2, 0, "assistant", text=5.0)]
+    messages.append(found_(3, 3, 0, "user", text=1.0))
+    assert ranked(messages) == [2, 1, 3]
+    assert ranked(messages, role_prior={"user": 0.5}) == [1, 2, 3]
 
 
 def test_the_parts_add_up_to_the_value() -> None:
-    found = fused(
+    result = fused(
         [found_(1, 1, 0, "Ann", text=3.0, vector=0.4, late=0.6), found_(2, 1, 1, "Bob", vector=0.8, late=0.5)],
         role_prior={"Ann": 0.2},
     )
-    for relevance in found.values():
+    for relevance in result.values():
         assert sum(relevance.parts.values()) == pytest.approx(relevance.value)
-    assert {"text", "vector", "late", "role"} <= set(found[1].parts)
+    assert {"text", "vector", "late", "role"} <= set(result[1].parts)
 
 
 numbers = st.one_of(st.none(), st.floats(-1, 50, allow_nan=False))
@@ -162,9 +162,9 @@ def test_every_candidate_gets_a_relevance_between_zero_and_one(
         found_(number, memory, ordinal, speaker, 10, text, vector, late)
         for number, (memory, ordinal, speaker, text, vector, late) in enumerate(rows)
     ]
-    found = fused(candidates, method=method, role_prior={"user": 0.3})
-    assert set(found) == set(range(len(rows)))
-    assert all(0.0 <= relevance.value <= 1.0 + 1e-9 for relevance in found.values())
+    result = fused(candidates, method=method, role_prior={"user": 0.3})
+    assert set(result) == set(range(len(rows)))
+    assert all(0.0 <= relevance.value <= 1.0 + 1e-9 for relevance in result.values())
 
 
 @given(some)
@@ -191,8 +191,8 @@ def test_a_long_message_needs_a_better_late_match_than_a_short_one() -> None:
 def test_the_length_of_a_document_s_passages_makes_no_difference() -> None:
     short = found_(1, 1, 0, tokens=30, vector=0.6, late=0.40)
     long = found_(2, 2, 0, tokens=400, vector=0.6, late=0.40)
-    found = fused([short, long])
-    assert found[1].value == found[2].value
+    result = fused([short, long])
+    assert result[1].value == result[2].value
 
 
 def test_a_turn_gains_where_the_other_speaker_has_the_missing_word() -> None:
@@ -200,21 +200,21 @@ def test_a_turn_gains_where_the_other_speaker_has_the_missing_word() -> None:
     asked = Candidate(1, 1, 10, "Ann", 20, vector=0.6)
     answered = Candidate(2, 1, 11, "Bob", 20, vector=0.6)
     alone = Candidate(3, 2, 40, "Bob", 20, vector=0.6)
-    found = fuse([asked, answered, alone], words=np.array([[0.9, 0.2, 0.2], [0.2, 0.7, 0.7]]))
-    assert found[2].value > found[3].value
+    result = fuse([asked, answered, alone], words=np.array([[0.9, 0.2, 0.2], [0.2, 0.7, 0.7]]))
+    assert result[2].value > result[3].value
 
 
 def test_a_word_that_half_of_the_passages_have_does_not_drown_the_others() -> None:
     name, nearly = [0.95] * 5 + [0.2] * 6, [0.2] * 10 + [0.8]
     rows = [Candidate(number, number, 0, vector=0.6) for number in range(11)]
-    found = fuse(rows, words=np.array([name, nearly]))
-    assert found[10].value > found[0].value
+    result = fuse(rows, words=np.array([name, nearly]))
+    assert result[10].value > result[0].value
 
 
 def test_what_is_half_as_good_is_worth_a_quarter() -> None:
-    found = fused([found_(1, 1, 0, text=0.8), found_(2, 2, 0, text=0.4)])
-    assert [found[1].value, found[2].value] == pytest.approx([1.0, 0.25])
-    assert found[2].value == pytest.approx(0.5**found.steepness)
+    result = fused([found_(1, 1, 0, text=0.8), found_(2, 2, 0, text=0.4)])
+    assert [result[1].value, result[2].value] == pytest.approx([1.0, 0.25])
+    assert result[2].value == pytest.approx(0.5**result.steepness)
 
 
 def test_text_that_matches_little_of_the_question_counts_for_little() -> None:
@@ -229,8 +229,8 @@ def test_the_next_piece_of_the_same_message_is_no_neighbour() -> None:
     hit = found_(1, 1, 10, "Ann", text=9.0, vector=0.9)
     same_message = found_(2, 1, 11, "Ann", text=2.0, vector=0.5)
     far = found_(3, 1, 40, "Ann", text=2.0, vector=0.5)
-    found = fused([hit, same_message, far, found_(4, 1, 60, "Bob", text=0.5, vector=0.2)])
-    assert found[2].value == found[3].value
+    result = fused([hit, same_message, far, found_(4, 1, 60, "Bob", text=0.5, vector=0.2)])
+    assert result[2].value == result[3].value
 
 
 def test_a_passage_whose_vectors_are_still_to_come_is_ranked_by_its_text() -> None:
@@ -248,8 +248,8 @@ def test_a_passage_whose_vectors_are_still_to_come_is_ranked_by_its_text() -> No
 def test_without_late_interaction_too_a_passage_whose_vector_is_still_to_come_is_ranked_by_its_text() -> None:
     done = [Candidate(1, 1, 0, text=8.0, vector=0.75), Candidate(2, 2, 0, text=6.0, vector=0.5)]
     beyond = Candidate(3, 3, 0, text=9.0)  # it has one, below the depth of that leg
-    found = fuse([*done, beyond, beyond._replace(passage_id=4, memory_id=4, pending=True)])
-    assert sorted(found, key=lambda passage_id: -found[passage_id].value) == [4, 1, 3, 2]
+    result = fuse([*done, beyond, beyond._replace(passage_id=4, memory_id=4, pending=True)])
+    assert sorted(result, key=lambda passage_id: -result[passage_id].value) == [4, 1, 3, 2]
     only_by_text = fuse([done[0]._replace(vector=None, pending=True), done[1]._replace(vector=None, pending=True)])
     assert only_by_text[1].value == pytest.approx(1.0)
 
@@ -263,29 +263,33 @@ def test_a_passage_without_words_that_count_is_ranked_by_its_vector() -> None:
 def test_below_the_vector_legs_depth_is_at_most_as_near_as_its_last() -> None:
     last = found_(1, 1, 0, text=2.0, vector=0.6, late=0.3)
     beyond = found_(2, 2, 0, text=2.0, late=0.3)
-    found = fused([found_(3, 3, 0, vector=0.8, late=0.5), last, beyond])
-    assert found[2].value == pytest.approx(found[1].value)
-    assert found[2].value > 0
+    result = fused([found_(3, 3, 0, vector=0.8, late=0.5), last, beyond])
+    assert result[2].value == pytest.approx(result[1].value)
+    assert result[2].value > 0
 
 
 def test_the_second_of_two_good_matches_is_not_called_worthless() -> None:
     for late in (0.45, None):
-        found = fused(
+        result = fused(
             [found_(1, 1, 0, text=5.0, vector=0.75, late=late), found_(2, 2, 0, text=4.8, vector=0.74, late=late)]
         )
-        assert found[2].value > 0.8
+        assert result[2].value > 0.8
 
 
 def test_a_lone_turn_and_a_document_with_the_same_numbers_are_about_as_relevant() -> None:
     numbers = {"text": 5.0, "vector": 0.75, "late": 0.5}
     turn = found_(2, 2, 5, "Ann", 50, **numbers)
     others = [found_(3, 2, 6, "Bob", 50, vector=0.6, late=0.25), found_(4, 3, 0, "", 50, vector=0.55, late=0.2)]
-    found = fused([found_(1, 1, 0, "", 50, **numbers), turn, *others])
-    assert found[2].value == pytest.approx(found[1].value, rel=0.1)
+    result = fused([found_(1, 1, 0, "", 50, **numbers), turn, *others])
+    assert result[2].value == pytest.approx(result[1].value, rel=0.1)
 
 
 def test_a_negative_role_prior_lowers_that_speakers_turns_and_lifts_none() -> None:
-    said = [found_(1, 1, 0, "user", text=0.9), found_(2, 2, 0, "user", text=0.1), found_(3, 3, 0, "other", text=0.5)]
-    found = fused(said, role_prior={"user": -1.0})
-    assert found[3].value == 1.0
-    assert found[1].value == found[2].value == 0.0
+    messages = [
+        found_(1, 1, 0, "user", text=0.9),
+        found_(2, 2, 0, "user", text=0.1),
+        found_(3, 3, 0, "other", text=0.5),
+    ]
+    result = fused(messages, role_prior={"user": -1.0})
+    assert result[3].value == 1.0
+    assert result[1].value == result[2].value == 0.0

@@ -209,9 +209,9 @@ def test_unknown_fields_are_kept_and_warned_about() -> None:
     assert any("mood" in warning for warning in session.warnings)
     text = session_document.render(session, now_local=NOW, spec_folder=None).text
     assert anchors(text) == ["summary", "context", "metadata"]
-    kept = re.search(r"```json\n(.*?)\n```", section(text, "context"), re.DOTALL)
-    assert kept
-    assert json.loads(kept[1]) == {"mood": {"level": [1, "<!-- /ANCHOR:context -->"]}}
+    match = re.search(r"```json\n(.*?)\n```", section(text, "context"), re.DOTALL)
+    assert match
+    assert json.loads(match[1]) == {"mood": {"level": [1, "<!-- /ANCHOR:context -->"]}}
 
 
 def test_only_a_person_may_ask_for_constitutional() -> None:
@@ -369,8 +369,8 @@ def test_the_flow_is_drawn_from_two_steps_on_and_says_what_it_leaves_out() -> No
 
 
 def test_decisions_with_the_same_words_get_anchors_of_their_own() -> None:
-    found = anchors(document({"keyDecisions": ["Use redis", "Use redis", "使用缓存"]}).text)
-    assert [anchor for anchor in found if anchor.startswith("decision-")] == [
+    result = anchors(document({"keyDecisions": ["Use redis", "Use redis", "使用缓存"]}).text)
+    assert [anchor for anchor in result if anchor.startswith("decision-")] == [
         "decision-redis-007",
         "decision-redis-007-2",
         "decision-3-007",
@@ -425,9 +425,9 @@ def test_a_single_fact_is_a_whole_document() -> None:
 def test_a_template_places_sections_and_loses_none() -> None:
     template = "# {{title}} ({{ date }})\n\n{{next-steps}}\n\n{{summary}}\n\n{{summary}}\n"
     text = document(FULL, template=template).text
-    found = anchors(text)
-    assert found[:2] == ["next-steps", "summary"]
-    assert set(session_document.SECTIONS) <= set(found)
+    result = anchors(text)
+    assert result[:2] == ["next-steps", "summary"]
+    assert set(session_document.SECTIONS) <= set(result)
     assert "# Login moves to OAuth (2026-02-20)" in text
     assert front(text)["title"] == "Login moves to OAuth"
 

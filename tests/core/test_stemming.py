@@ -37,7 +37,7 @@ def test_every_word_of_our_pages_and_notes_has_the_stem_that_the_index_gives_it(
     known = {word for file in files for word in re.findall(r"[a-z]+", file.read_text(encoding="utf-8").lower())}
     assert len(known) > 3000
     for word in known:
-        found = tokenizer(
+        result = tokenizer(
             word.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False
         )
-        assert [stem(word)] == list(found), word
+        assert [stem(word)] == list(result), word

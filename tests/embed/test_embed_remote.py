@@ -116,8 +116,8 @@ def test_the_configured_remote_model_is_this_one() -> None:
 
 
 def test_vectors_have_length_one_and_the_order_of_the_texts(embedder: RemoteEmbedder) -> None:
-    found = embedder.embed_documents(["a", "bbb"])
-    for text, embedding in zip(["a", "bbb"], found, strict=True):
+    result = embedder.embed_documents(["a", "bbb"])
+    for text, embedding in zip(["a", "bbb"], result, strict=True):
         expected = np.array(vector_of(text)) / np.linalg.norm(vector_of(text))
         assert np.allclose(embedding.vector, expected, atol=1e-6)
         assert embedding.vector.dtype == np.float32
@@ -132,11 +132,11 @@ def test_the_question_follows_the_protocol(provider: Provider, embedder: RemoteE
 
 
 def test_the_texts_of_a_question_are_one_request(provider: Provider, embedder: RemoteEmbedder) -> None:
-    found = embedder.embed_queries(["what is it", "it", "that is it"])
+    result = embedder.embed_queries(["what is it", "it", "that is it"])
     assert [question["input"] for question in provider.questions] == [["what is it", "it", "that is it"]]
     assert all(
         np.array_equal(one.vector, embedder.embed_query(text).vector)
-        for one, text in zip(found, ["what is it", "it", "that is it"], strict=True)
+        for one, text in zip(result, ["what is it", "it", "that is it"], strict=True)
     )
 
 

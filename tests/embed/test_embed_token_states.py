@@ -44,9 +44,9 @@ def test_the_first_dimension_is_the_most_significant_bit() -> None:
 def test_interaction_is_close_to_the_unrounded_matches(dimensions: int) -> None:
     query = random_states(5, seed=2, dimensions=dimensions)
     passages = [random_states(count, seed=count, dimensions=dimensions) for count in (1, 3, 40, 2)]
-    found = token_states.interact(query, [token_states.pack(passage) for passage in passages])
-    assert found == pytest.approx(exact(query, passages), abs=0.15)
-    assert found.mean(axis=0) == pytest.approx(exact(query, passages).mean(axis=0), abs=0.08)
+    result = token_states.interact(query, [token_states.pack(passage) for passage in passages])
+    assert result == pytest.approx(exact(query, passages), abs=0.15)
+    assert result.mean(axis=0) == pytest.approx(exact(query, passages).mean(axis=0), abs=0.08)
 
 
 def test_a_passage_that_contains_the_query_beats_one_that_does_not() -> None:
@@ -71,9 +71,9 @@ def test_absent_empty_and_foreign_states_give_nan_and_leave_the_rest_alone() -> 
     other_width = token_states.pack(random_states(4, seed=9, dimensions=64))
     empty = token_states.pack(np.zeros((0, DIMENSIONS), dtype=np.float32))
     odd = [None, b"", b"\x01", truncated, later_version, other_width, empty]
-    found = token_states.interact(query, [*odd, good])
-    assert np.isnan(found[:, :-1]).all()
-    assert found[:, -1:] == pytest.approx(token_states.interact(query, [good]))
+    result = token_states.interact(query, [*odd, good])
+    assert np.isnan(result[:, :-1]).all()
+    assert result[:, -1:] == pytest.approx(token_states.interact(query, [good]))
 
 
 def test_a_query_without_states_matches_nothing() -> None:
@@ -88,7 +88,7 @@ def test_every_score_is_a_cosine(counts: list[int], tokens: int) -> None:
     packed = [
         token_states.pack(random_states(count, seed=count) if count else np.zeros((0, DIMENSIONS))) for count in counts
     ]
-    found = token_states.interact(random_states(tokens, seed=50), packed)
+    result = token_states.interact(random_states(tokens, seed=50), packed)
     known = [count > 0 for count in counts]
-    assert (~np.isnan(found)).tolist() == [known] * tokens
-    assert (np.abs(found[:, known]) <= 1.0).all()
+    assert (~np.isnan(result)).tolist() == [known] * tokens
+    assert (np.abs(result[:, known]) <= 1.0).all()

@@ -319,10 +319,10 @@ class _File(apsw.VFSFile):
 @contextmanager
 def watched(calls: Calls, recorder: Recorder | None = None) -> Iterator[None]:
     """Files and databases that are opened inside report their calls. Whatever is opened here is closed here."""
-    told = Recorder() if recorder is None else recorder
-    vfs = _Vfs(calls, told)
+    message = Recorder() if recorder is None else recorder
+    vfs = _Vfs(calls, message)
     try:
-        with filesystem.using(_System(calls, told)):
+        with filesystem.using(_System(calls, message)):
             yield
     finally:
         vfs.unregister()

@@ -178,8 +178,8 @@ def _failed(ready: Ready, root: Path, at: int, kind: str) -> str:
     if isinstance(error, SpecKitMemoryError) and error.code not in REFUSALS:
         return f"({call}) {error.code} {error}"
     # Where nothing can be written any more, a commit that was not synced cannot be taken back either.
-    told = None if fault.lasting and fault.only is None else error
-    problem = now or _verdict(ready, root, acknowledged=error is None, error=told)
+    message = None if fault.lasting and fault.only is None else error
+    problem = now or _verdict(ready, root, acknowledged=error is None, error=message)
     return f"({call}) {problem}" if problem else ""
 
 

@@ -159,8 +159,8 @@ class Talk:
             hang.cancel()
 
     def call(self, tool: str, **arguments: Any) -> Answer:
-        said = self.request("tools/call", {"name": tool, "arguments": arguments})
-        return Answer(said["result"])
+        response = self.request("tools/call", {"name": tool, "arguments": arguments})
+        return Answer(response["result"])
 
     def ready(self, *, memories: int = 1) -> Talk:
         """Wait until everything is indexed and embedded."""

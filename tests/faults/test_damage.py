@@ -77,8 +77,8 @@ def as_good_as_before(workspace: Workspace, tables: dict[str, dict[str, int]], b
     verdict = workspace.ledger_verify()
     assert verdict.ok == (not tables["ledger"]["lost"] and bool(tables["ledger"]["complete"])), verdict.summary
     assert after.ledger >= before.ledger + again - 1 - tables["ledger"]["lost"]
-    told = {"general triggers", "pending vectors", *(() if verdict.ok else ("ledger",))}
-    assert after.problems <= before.problems | told, after.problems
+    messages = {"general triggers", "pending vectors", *(() if verdict.ok else ("ledger",))}
+    assert after.problems <= before.problems | messages, after.problems
 
 
 def goes_on(workspace: Workspace) -> None:
@@ -225,8 +225,8 @@ def test_a_file_of_which_nothing_can_be_read_is_made_again_from_the_markdown(roo
         assert not any(row["complete"] for name, row in tables.items() if name != "counter")
         assert not workspace.ledger_verify().ok, "the record before it is missing, and that is said"
         goes_on(workspace)
-    kept = list(index_of(root).parent.glob("index-damaged-*.sqlite"))
-    assert [file.read_bytes() for file in kept] == [before]
+    listed = list(index_of(root).parent.glob("index-damaged-*.sqlite"))
+    assert [file.read_bytes() for file in listed] == [before]
 
 
 # --- beside others
@@ -259,10 +259,10 @@ def test_the_command_says_what_could_not_be_read(root: Path) -> None:
     for page, kind in rich.pages_of(index_of(root))["history"]:
         if kind == "leaf":
             rich.damage(index_of(root), page, "zeroed")
-    told = skm(root, "history")
-    assert told.returncode == 1
-    assert "E024" in told.stderr
-    assert "skm index --rebuild" in told.stderr
+    message = skm(root, "history")
+    assert message.returncode == 1
+    assert "E024" in message.stderr
+    assert "skm index --rebuild" in message.stderr
     done = skm(root, "index", "--rebuild")
     assert done.returncode == 0, done.stderr
     assert "not everything could be read" in done.stdout

@@ -53,8 +53,8 @@ def test_a_full_disk_still_answers_and_writes_once_there_is_room(disk: Path) -> 
             assert "space" in full.hint
         # Reading goes on, with all that a read would like to write down.
         for number in range(8):
-            found = server.search(f"zebra{number}", sessionId="s", includeContent=True)
-            assert found.titles[0] == f"Note {number}"
+            answer = server.search(f"zebra{number}", sessionId="s", includeContent=True)
+            assert answer.titles[0] == f"Note {number}"
             assert not server.call("memory_load", memoryId=number + 1).is_error
         assert not server.call("memory_match_triggers", prompt="zebra", sessionId="s").is_error
         validated = server.call("memory_validate", id=1, wasUseful=True)
@@ -241,8 +241,8 @@ def test_permission_taken_away_is_named_and_given_back_is_enough(root: Path) -> 
             assert server.search("zebra3").titles[0] == "Note 3"
             closed = memory / "note-3.md"
             closed.chmod(0)
-            kept = server.call("memory_update", id=1, title="Not written")
-            assert not kept.is_error or kept.code == "E011"
+            result = server.call("memory_update", id=1, title="Not written")
+            assert not result.is_error or result.code == "E011"
             os.utime(memory / "note-4.md")
             scanned = server.call("memory_index_scan", force=True)
             assert [bad["code"] for bad in scanned.data["bad"]] == ["E011"], scanned

@@ -136,8 +136,8 @@ def test_a_damaged_text_index_is_mended_by_what_the_hint_says(root: Path) -> Non
     connection.execute("UPDATE passage_fts_data SET block = zeroblob(20) WHERE id > 1")
     connection.close()
     assert skm(root, "index", "--rebuild").returncode == 0
-    found = skm(root, "search", "zebra3", "--json")
-    assert "Note 3" in found.stdout
+    result = skm(root, "search", "zebra3", "--json")
+    assert "Note 3" in result.stdout
     assert '"healthy":true' in skm(root, "health", "--json").stdout
     assert '"validationCount":1' in skm(root, "list", "--json").stdout
 

@@ -66,8 +66,8 @@ def test_a_start_after_a_crash_does_not_wait_for_whoever_writes(place: Place) ->
     left = place.write("specs/001-core/memory/left_pending.md", text)
     records = place.root / ".spec-kit-memory" / "pending"
     records.mkdir(exist_ok=True)
-    said = {"final": "specs/001-core/memory/left.md", "sha256": hashlib.sha256(text.encode()).hexdigest()}
-    (records / f"{'d' * 24}.json").write_text(json.dumps(said))
+    message = {"final": "specs/001-core/memory/left.md", "sha256": hashlib.sha256(text.encode()).hexdigest()}
+    (records / f"{'d' * 24}.json").write_text(json.dumps(message))
     answered = threading.Event()
 
     def start() -> None:
@@ -108,9 +108,9 @@ def test_a_clock_set_back_by_years_changes_no_order_and_loses_nothing(place: Pla
     second = workspace.save(text="Saved after the clock was set back", spec_folder="001-core")
     assert second.id
     assert second.id != first.id
-    found = workspace.search("saved clock set back", session_id="s", explain=True)
-    assert {row.id for row in found.results} >= {first.id, second.id}
-    assert all(0 <= row.score <= 100 for row in found.results)
+    answer = workspace.search("saved clock set back", session_id="s", explain=True)
+    assert {row.id for row in answer.results} >= {first.id, second.id}
+    assert all(0 <= row.score <= 100 for row in answer.results)
     workspace.index(cooldown=True)  # a minute has not passed, it has unpassed: nobody waits for years
     workspace.validate(first.id or 0, was_useful=True)
     place.clock.pass_(days=800)
@@ -202,8 +202,8 @@ def test_reads_go_on_beside_a_write_that_waits_half_a_minute_for_another_process
             assert "The text is kept in" in each.message
             assert "memory_index_scan" in each.hint
         assert not server.call("memory_index_scan").is_error
-        found = server.search("kept in spite of it", limit=20)
-        assert {f"Kept in spite of it {number}" for number in range(3)} <= set(found.titles)
+        answer = server.search("kept in spite of it", limit=20)
+        assert {f"Kept in spite of it {number}" for number in range(3)} <= set(answer.titles)
         assert "quagga4" in server.call("memory_get", path="specs/001-core/memory/note-4.md").data["text"]
 
 

@@ -42,22 +42,22 @@ def vectors(texts: list[str]) -> bytes:
 
 @pytest.fixture
 def provider() -> Iterator[Provider]:
-    found = Provider()
+    result = Provider()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            found.asked += 1
-            body = found.answer(question["input"])
+            result.asked += 1
+            body = result.answer(question["input"])
             if body is None:
-                found.over.wait(120)
+                result.over.wait(120)
                 body = b"too late"
             try:
                 self.send_response(200)
-                while found.headers_drip and not found.hurry.wait(0.05):
+                while result.headers_drip and not result.hurry.wait(0.05):
                     self.send_header("X-Wait", "a little")
                     self.flush_headers()
-                if found.spaces == 0:
+                if result.spaces == 0:
                     self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.drip()
@@ -67,7 +67,7 @@ def provider() -> Iterator[Provider]:
 
         def drip(self) -> None:
             sent = 0
-            while (found.spaces is None or sent < found.spaces) and not found.hurry.wait(0.05):
+            while (result.spaces is None or sent < result.spaces) and not result.hurry.wait(0.05):
                 self.wfile.write(b" ")
                 self.wfile.flush()
                 sent += 1
@@ -78,10 +78,10 @@ def provider() -> Iterator[Provider]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
-    found.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-    yield found
-    found.over.set()
-    found.hurry.set()
+    result.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    yield result
+    result.over.set()
+    result.hurry.set()
     server.shutdown()
     server.server_close()
     thread.join()
@@ -113,10 +113,10 @@ def test_a_provider_that_talks_nonsense_leaves_search_by_text(place: Place, prov
     settings = Settings(root=place.root, semantic=semantic(provider))
     with Workspace(settings, now=place.clock) as workspace:
         workspace.index()
-        found = workspace.search("zebra")
-        assert found.results[0].title == "Zebra"
-        assert found.method == "text"
-        assert any("E001" in said or "E004" in said for said in found.unavailable), found.unavailable
+        answer = workspace.search("zebra")
+        assert answer.results[0].title == "Zebra"
+        assert answer.method == "text"
+        assert any("E001" in said or "E004" in said for said in answer.unavailable), answer.unavailable
         assert workspace.save(text="Saved all the same", spec_folder="001-core").id
 
 
@@ -133,10 +133,10 @@ def test_a_provider_that_never_answers_holds_up_neither_start_nor_search_nor_sav
     ) as server:
         assert not server.call("memory_index_scan").is_error
         # The provider holds every question until this test is over: answers that come, came without it.
-        found = server.search("zebra3")
-        assert found.titles[0] == "Note 3"
-        assert found.data["method"] == "text"
-        assert any("E004" in said for said in found.data["unavailable"]), found.data["unavailable"]
+        answer = server.search("zebra3")
+        assert answer.titles[0] == "Note 3"
+        assert answer.data["method"] == "text"
+        assert any("E004" in said for said in answer.data["unavailable"]), answer.data["unavailable"]
         again = server.search("zebra4")
         assert again.titles[0] == "Note 4"
         saved = server.call("memory_save", context={"sessionSummary": "Saved all the same"}, specFolder="001-core")
@@ -160,9 +160,9 @@ def test_a_slow_answer_that_comes_in_time_is_used(
     with Workspace(Settings(root=place.root, semantic=semantic(provider)), now=place.clock) as workspace:
         workspace.index()
         assert workspace.stats().vectors == {"success": 1}
-        found = workspace.search("zebra walks")
-        assert found.method == "hybrid"
-        assert found.unavailable == ()
+        answer = workspace.search("zebra walks")
+        assert answer.method == "hybrid"
+        assert answer.unavailable == ()
         assert workspace.save(text="Saved at its pace", spec_folder="001-core").vector_status == "success"
 
 
@@ -174,10 +174,10 @@ def test_headers_that_never_end_do_not_hold_up_a_search(
         workspace.index()
         monkeypatch.setattr(runtime, "PATIENCE_SECONDS", 0.5)
         provider.headers_drip = True
-        found = workspace.search("zebra walks")  # the provider goes on until this test is over
-        assert found.method == "text"
-        assert found.results[0].title == "Zebra"
-        assert any("E004" in said and "within" in said for said in found.unavailable), found.unavailable
+        answer = workspace.search("zebra walks")  # the provider goes on until this test is over
+        assert answer.method == "text"
+        assert answer.results[0].title == "Zebra"
+        assert any("E004" in said and "within" in said for said in answer.unavailable), answer.unavailable
         asked = provider.asked
         assert workspace.search("a zebra").results[0].title == "Zebra"
         assert provider.asked == asked
@@ -193,10 +193,10 @@ def test_an_answer_that_drips_past_the_deadline_costs_meaning_for_a_while_and_no
         workspace.start_background()
         assert workspace._background is not None
         assert workspace._background.scanned.wait(120)
-        found = workspace.search("zebra2 walks")  # its own answer drips until this gives up
-        assert found.results[0].title == "Zebra 2"
-        assert found.method == "text"
-        assert any("E004" in said and "in time" in said for said in found.unavailable), found.unavailable
+        answer = workspace.search("zebra2 walks")  # its own answer drips until this gives up
+        assert answer.results[0].title == "Zebra 2"
+        assert answer.method == "text"
+        assert any("E004" in said and "in time" in said for said in answer.unavailable), answer.unavailable
         asked = provider.asked
         assert workspace.search("zebra1 walks").results[0].title == "Zebra 1"
         assert provider.asked == asked  # the next question does not wait at all
@@ -267,10 +267,10 @@ def test_a_damaged_model_file_is_e004_and_text_answers(place: Place, tmp_path: P
     settings = Settings(root=place.root, semantic=Semantic(model="local"))
     with Workspace(settings, now=place.clock, embedder=LocalEmbedder(folder=model)) as workspace:
         workspace.index()
-        found = workspace.search("zebra")
-        assert found.results[0].title == "Zebra"
-        assert found.method == "text"
-        assert any("E004" in said and name in said for said in found.unavailable), found.unavailable
+        answer = workspace.search("zebra")
+        assert answer.results[0].title == "Zebra"
+        assert answer.method == "text"
+        assert any("E004" in said and name in said for said in answer.unavailable), answer.unavailable
         assert workspace.save(text="Saved all the same", spec_folder="001-core").id
         health = workspace.health()
         assert "E004" in health.checks["meaning"]

@@ -72,9 +72,9 @@ def test_an_answer_is_right_or_an_error_whatever_cannot_be_read(root: Path, name
         with watched(calls), operations.open_at(root) as workspace:
             calls.armed = True
             try:
-                told = _told(ask(workspace))
+                message = _told(ask(workspace))
             except SpecKitMemoryError as error:
-                told = wanted if error.code in REFUSALS else f"{error.code} {error}"
-            assert told == wanted, (at, calls.names[at - 1 : at])
+                message = wanted if error.code in REFUSALS else f"{error.code} {error}"
+            assert message == wanted, (at, calls.names[at - 1 : at])
             calls.armed = False
             assert _told(ask(workspace)) == wanted, f"after call {at} failed once"

@@ -70,7 +70,7 @@ def clock() -> Clock:
 def place(tmp_path: Path, clock: Clock) -> Iterator[Place]:
     root = Path(os.path.realpath(tmp_path / "work"))
     root.mkdir()
-    found = Place(root, clock)
-    yield found
-    for workspace in found.opened:
+    result = Place(root, clock)
+    yield result
+    for workspace in result.opened:
         workspace.close()

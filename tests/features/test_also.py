@@ -81,9 +81,9 @@ def test_a_person_sees_what_each_text_gave(filled: Place) -> None:
     filled.open().close()
     command = [sys.executable, "-m", "spec_kit_memory", "--workspace", str(filled.root), "search", QUESTION]
     helped = [*command, "--include-archived", "--mode", "text", "--explain", "--also", HELP[0], "--also", HELP[1]]
-    told = subprocess.run(helped, capture_output=True, text=True, check=True, timeout=120).stdout
-    assert "Login tokens" in told.split("\n")[0]
-    assert re.search(r"relevance by text [\d.e-]+ \+ [\d.e-]+ \+ [\d.e-]+", told)
+    message = subprocess.run(helped, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert "Login tokens" in message.split("\n")[0]
+    assert re.search(r"relevance by text [\d.e-]+ \+ [\d.e-]+ \+ [\d.e-]+", message)
 
 
 @pytest.mark.parametrize("fusion", ["best", "rrf"])

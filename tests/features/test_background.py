@@ -63,9 +63,9 @@ def test_an_index_deleted_under_a_server_is_never_silently_empty(place: Place) -
     assert lock.wait(seconds=30)  # the files cannot be read again for now
     for file in workspace.settings.state_folder.glob("index.sqlite*"):
         file.unlink()
-    found = workspace.search("access tokens")
-    assert found.results == ()
-    assert "read again" in found.hints[0]
+    answer = workspace.search("access tokens")
+    assert answer.results == ()
+    assert "read again" in answer.hints[0]
     with pytest.raises(MemoryNotFound) as missing:
         workspace.load(1)
     assert "read again" in missing.value.hint
@@ -85,8 +85,8 @@ def test_the_first_answer_after_an_index_was_deleted_waits_for_the_files(place: 
     for _ in range(3):
         for file in workspace.settings.state_folder.glob("index.sqlite*"):
             file.unlink()
-        found = workspace.search("access tokens")
-        assert len(found.results) == 1 or "read again" in found.hints[0]
+        answer = workspace.search("access tokens")
+        assert len(answer.results) == 1 or "read again" in answer.hints[0]
 
 
 def test_a_server_that_knows_the_files_says_nothing_of_the_kind(place: Place) -> None:

@@ -13,8 +13,10 @@ from tests.features.conftest import Place
 def test_every_result_of_long_documents_comes_with_title_path_lines_and_text(place: Place, shape: str) -> None:
     between = {"paragraphs": "\n\n", "lines": "\n", "one line": " "}[shape]
     for number in range(14):
-        said = between.join(f"The gateway limit of service {number} in region {n} is set by hand." for n in range(150))
-        place.memory(f"service{number}", f"# Service {number}\n\n{said}")
+        message = between.join(
+            f"The gateway limit of service {number} in region {n} is set by hand." for n in range(150)
+        )
+        place.memory(f"service{number}", f"# Service {number}\n\n{message}")
     answer = place.open().search("gateway limit of a service")
     assert len(answer.results) == 10
     shown = render.envelope(answer)

@@ -111,8 +111,8 @@ def test_what_a_server_offers_tells_nothing_of_another_caller(worlds: Callable[[
     world = worlds(kind, "two callers of one")
     busy(world)
     for name, offer in OFFERED.items():
-        said = told(offer(world.ours)).replace("002-zebra", "")
-        assert MARK not in said.casefold(), name
+        message = told(offer(world.ours)).replace("002-zebra", "")
+        assert MARK not in message.casefold(), name
 
 
 def test_callers_that_ask_at_once_get_what_each_gets_alone(place: Place) -> None:
@@ -153,9 +153,9 @@ def test_callers_that_ask_at_once_get_what_each_gets_alone(place: Place) -> None
     def go(caller: Caller) -> None:
         start.wait(DEADLINE_SECONDS)
         for _ in range(5):
-            said = asked(one.for_caller(caller))
-            if said != expected[caller]:
-                wrong.append((expected[caller], said))
+            message = asked(one.for_caller(caller))
+            if message != expected[caller]:
+                wrong.append((expected[caller], message))
 
     threads = [threading.Thread(target=go, args=(caller,)) for caller in callers * 2]
     for thread in threads:
@@ -229,8 +229,8 @@ def test_a_scan_gives_each_file_its_owner_whoever_caused_it(place: Place, tmp_pa
     transcript.write_text('{"role": "user", "content": "of ann"}\n', encoding="utf-8")
     ann.chat_import([transcript])
     memories = workspace._runtime.whole.documents.find()
-    found = {memory.path.rpartition("/")[0]: (memory.owner, memory.project) for memory in memories}
-    assert found == {
+    results = {memory.path.rpartition("/")[0]: (memory.owner, memory.project) for memory in memories}
+    assert results == {
         "memory": (None, None),
         "memory/users/ann": ("ann", None),
         "memory/users/bob": ("bob", None),

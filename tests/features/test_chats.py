@@ -136,13 +136,13 @@ def test_an_older_copy_takes_nothing_away(place: Place, tmp_path: Path) -> None:
 
 
 def test_noise_and_secrets_are_left_out(place: Place, tmp_path: Path) -> None:
-    said = plain(
+    message = plain(
         ("user", f"<system-reminder>be nice</system-reminder>deploy with {KEY}"),
         ("tool", "tool noise"),
         ("assistant", f"The title says password=correct-horse-battery-9 and {KEY}"),
     )
     workspace = place.open()
-    answer = workspace.chat_import([transcript(tmp_path, said)])
+    answer = workspace.chat_import([transcript(tmp_path, message)])
     text = workspace.load(answer.imported[0]["id"]).text
     for hidden in (KEY, "correct-horse", "be nice", "tool noise"):
         assert hidden not in text

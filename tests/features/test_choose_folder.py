@@ -129,9 +129,9 @@ def test_an_ambiguous_name_is_refused_with_the_list(workspace: Workspace, place:
     (place.root / "specs/003-payments/005-tiles").mkdir()
     with pytest.raises(BadSpecFolder) as raised:
         workspace.save(context=ABOUT_BROKER, spec_folder="005-tiles")
-    said = f"{raised.value.message} {raised.value.hint}"
-    assert "003-payments/005-tiles" in said
-    assert "004-map/005-tiles" in said
+    message = f"{raised.value.message} {raised.value.hint}"
+    assert "003-payments/005-tiles" in message
+    assert "004-map/005-tiles" in message
 
 
 def test_an_empty_folder_on_disk_can_be_named(workspace: Workspace) -> None:
@@ -201,8 +201,8 @@ def test_folders_outside_the_scope_are_neither_used_nor_named(place: Place) -> N
     for name in ("003-secret-payments", "secret", "003"):
         with pytest.raises((BadSpecFolder, OutsideScope)) as raised:
             workspace.save(context=ABOUT_BROKER, spec_folder=name, create=name == "003-secret-payments")
-        said = f"{raised.value.message} {raised.value.hint} {raised.value.details}".replace(f"{name}", "")
-        assert "payments" not in said
+        message = f"{raised.value.message} {raised.value.hint} {raised.value.details}".replace(f"{name}", "")
+        assert "payments" not in message
     assert workspace.save(context=ABOUT_BROKER, spec_folder="002-dock-link").id is not None
 
 
@@ -242,13 +242,13 @@ def test_what_a_folder_has_archived_does_not_tell_what_it_is_about(workspace: Wo
     for number in range(choose_folder.DOCUMENTS):
         old = entry(f"specs/003-payments/old/{number}.md", f"{BROKER} {number}", spec_folder="003-payments")
         workspace._runtime.whole.documents.put(replace(old, archived_folder=True), BY_USER)
-    kept = workspace._runtime.store.documents.find(Filter(spec_folder="003-payments"))
+    memories = workspace._runtime.store.documents.find(Filter(spec_folder="003-payments"))
     profile = choose_folder._read(
         workspace._runtime,
         "003-payments",
         choose_folder._active(choose_folder._Folders(workspace._runtime, None).indexed["003-payments"]),
         choose_folder.DOCUMENTS,
     )
-    assert sum(memory.archived_folder for memory in kept) == choose_folder.DOCUMENTS
+    assert sum(memory.archived_folder for memory in memories) == choose_folder.DOCUMENTS
     assert "mosquitto" not in profile.words
     assert "refund" in profile.words

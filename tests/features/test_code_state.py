@@ -130,10 +130,10 @@ def test_fresh_leaves_out_what_is_stale_before_the_limit_and_says_so(place: Plac
     place.write("memory/plain.md", "# About login\n\nA login, described without naming a file.\n")
     workspace = place.open()
     place.write("src/login.py", "changed\n")
-    found = workspace.search("login", limit=2, fresh=True)
-    assert [result.path for result in found.results] == ["memory/plain.md"]
-    assert found.held_back.stale == 6
-    assert {each["reason"] for each in found.held_back.best} == {"stale"}
+    answer = workspace.search("login", limit=2, fresh=True)
+    assert [result.path for result in answer.results] == ["memory/plain.md"]
+    assert answer.held_back.stale == 6
+    assert {each["reason"] for each in answer.held_back.best} == {"stale"}
     assert len(workspace.search("login", limit=10).results) == 7
     place.write("src/login.py", "def login(): ...\n")
     assert len(workspace.search("login", limit=10, fresh=True).results) == 7
@@ -147,8 +147,8 @@ def test_health_lists_what_names_code_that_is_gone_and_nothing_is_archived(place
     (place.root / "src/models.py").unlink()
     health = workspace.health()
     assert health.healthy
-    told = [problem for problem in health.problems if problem["check"] == "gone code"]
-    assert [problem["message"] for problem in told] == ["memory 1, memory/login.md: src/models.py"]
+    messages = [problem for problem in health.problems if problem["check"] == "gone code"]
+    assert [problem["message"] for problem in messages] == ["memory 1, memory/login.md: src/models.py"]
     card = workspace.list().memories[0]
     assert card.code == Code(gone=("src/models.py",))
     assert card.state == "WARM"
@@ -230,9 +230,9 @@ def test_the_answer_stays_within_its_budget_with_what_is_said_of_code(place: Pla
     workspace = place.open()
     for name in names:
         (place.root / name).unlink()
-    told = code_of(workspace)
-    assert told is not None
-    assert told.gone[-1] == "and 25 more"
+    message = code_of(workspace)
+    assert message is not None
+    assert message.gone[-1] == "and 25 more"
     assert code_of(workspace, max_tokens=100) in (None, Code(gone=(names[0], "and 29 more")))
 
 
@@ -308,8 +308,8 @@ def test_names_that_git_could_take_for_options_or_patterns_are_names(repository:
     last = commit(repository.root)
     history = History.of(repository.root)
     assert history is not None
-    found = history.last_changes(["memory/--output=x.md", "memory/[a]*.md", "memory/none.md"])
-    assert found == {"memory/--output=x.md": last, "memory/[a]*.md": last}
+    result = history.last_changes(["memory/--output=x.md", "memory/[a]*.md", "memory/none.md"])
+    assert result == {"memory/--output=x.md": last, "memory/[a]*.md": last}
     assert set(
         history.blobs([(last, "src/login.py"), (last, "src"), (last, "../x"), ("nope", "a"), (last, "a\nb")])
     ) == {(last, "src/login.py")}

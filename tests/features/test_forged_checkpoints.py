@@ -35,10 +35,10 @@ def forge(root: Path, claims: dict[str, object], *, number: int) -> None:
         workspace.checkpoint_create(f"forged-{number}")
     made = elsewhere / f".spec-kit-memory/checkpoints/forged-{number}.jsonl.gz"
     header, *rest = gzip.decompress(made.read_bytes()).splitlines(keepends=True)
-    said = json.dumps({**json.loads(header), **claims}).encode() + b"\n"
+    message = json.dumps({**json.loads(header), **claims}).encode() + b"\n"
     place = root / ".spec-kit-memory/checkpoints"
     place.mkdir(exist_ok=True)
-    (place / made.name).write_bytes(gzip.compress(said + b"".join(rest)))
+    (place / made.name).write_bytes(gzip.compress(message + b"".join(rest)))
 
 
 @pytest.mark.parametrize("claims", CLAIMS)

@@ -216,22 +216,22 @@ def exported(workspace: Workspace) -> bytes:
 
 
 def program() -> str:
-    found = re.search(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    assert found
-    assert len(found[1].strip().splitlines()) <= 20
-    return found[1]
+    match = re.search(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert match
+    assert len(match[1].strip().splitlines()) <= 20
+    return match[1]
 
 
 def run(source: str, data: bytes, monkeypatch: pytest.MonkeyPatch) -> tuple[object, str]:
     """The program of the page, as another program would run it: what it exits with, and what it prints."""
-    said = io.StringIO()
-    with monkeypatch.context() as patch, contextlib.redirect_stdout(said):
+    message = io.StringIO()
+    with monkeypatch.context() as patch, contextlib.redirect_stdout(message):
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
         try:
             exec(source, {"__name__": "__main__"})  # noqa: S102  the page's own program
         except SystemExit as stop:
-            return stop.code, said.getvalue()
-    return 0, said.getvalue()
+            return stop.code, message.getvalue()
+    return 0, message.getvalue()
 
 
 def test_an_export_verifies_with_the_program_of_the_page(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

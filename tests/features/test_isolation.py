@@ -362,14 +362,14 @@ def test_what_is_on_the_other_side_does_not_exist(world: World) -> None:
         for call in calls:
             absent = attempt(call, world, ABSENT)
             for memory_id in world.other_ids:
-                found = attempt(call, world, memory_id)
-                assert isinstance(found, dict), f"{verb} got across"
-                assert found["code"] in ("E080", "E110", "E011", "E014", "E010"), found
+                result = attempt(call, world, memory_id)
+                assert isinstance(result, dict), f"{verb} got across"
+                assert result["code"] in ("E080", "E110", "E011", "E014", "E010"), result
                 path = path_of(world, memory_id)
-                said = masked(found["message"], path, memory_id)
-                if absent["code"] == found["code"] and not path.startswith("chat://"):
-                    assert said == masked(absent["message"], path_of(world, ABSENT), ABSENT), "hidden is not absent"
-                assert MARK not in said.casefold()
+                message = masked(result["message"], path, memory_id)
+                if absent["code"] == result["code"] and not path.startswith("chat://"):
+                    assert message == masked(absent["message"], path_of(world, ABSENT), ABSENT), "hidden is not absent"
+                assert MARK not in message.casefold()
     assert state_of(world.theirs) == before
 
 
@@ -382,11 +382,11 @@ def test_checkpoints_of_the_other_side_cannot_be_named(world: World) -> None:
     before = state_of(world.theirs)
     for calls in NAMED.values():
         for call in calls:
-            found = attempt(call, world, "zebra-point")
+            result = attempt(call, world, "zebra-point")
             absent = attempt(call, world, "absent-point")
-            assert found["code"] == absent["code"] == "E060"
-            assert found["message"].replace("zebra-", "") == absent["message"].replace("absent-", "")
-            assert MARK not in found["hint"]
+            assert result["code"] == absent["code"] == "E060"
+            assert result["message"].replace("zebra-", "") == absent["message"].replace("absent-", "")
+            assert MARK not in result["hint"]
     assert state_of(world.theirs) == before
 
 

@@ -79,9 +79,9 @@ def test_two_versions_are_compared_line_by_line(place: Place) -> None:
     place.clock.pass_(minutes=5)
     place.memory("one", "# One\n\nfirst\nthird")
     workspace.index()
-    found = workspace.versions(1)
-    assert (found.older, found.newer, len(found.versions)) == (1, 2, 2)
-    assert [(line.kind, line.text) for line in found.diff if line.kind in ("added", "removed")] == [
+    result = workspace.versions(1)
+    assert (result.older, result.newer, len(result.versions)) == (1, 2, 2)
+    assert [(line.kind, line.text) for line in result.diff if line.kind in ("added", "removed")] == [
         ("removed", "second"),
         ("added", "third"),
     ]
@@ -109,8 +109,8 @@ def test_near_duplicates_are_named_as_a_pair_that_can_be_joined(place: Place) ->
     place.memory("one", f"# One\n\n{LONG}")
     place.memory("two", f"# One again\n\n{LONG}\nAnd one line more.")
     place.memory("other", "# Other\n\nThe van charges bicycles at night.")
-    found = place.open().care(health=False)
-    (item,) = found.items
+    result = place.open().care(health=False)
+    (item,) = result.items
     assert (item.kind, {card.title for card in item.memories}, item.mergeable) == (
         "duplicates",
         {"One", "One again"},
@@ -232,11 +232,11 @@ def test_a_folder_has_its_documents_in_reading_order_and_its_sessions_in_time(pl
     place.memory("later", "# Later\n\nx", folder="002-docks", created_at="2026-02-02")
     place.memory("early", "# Early\n\ny", folder="002-docks", created_at="2026-01-01")
     workspace = place.open()
-    found = workspace.folders(name="002-docks")
-    assert [card.title for card in found.documents] == ["Docks", "Plan"]
-    assert [card.title for card in found.sessions] == ["Early", "Later"]
-    assert found.about == "Docks open when told."
-    assert {link.relation.value for link in found.links} == {"caused"}
+    result = workspace.folders(name="002-docks")
+    assert [card.title for card in result.documents] == ["Docks", "Plan"]
+    assert [card.title for card in result.sessions] == ["Early", "Later"]
+    assert result.about == "Docks open when told."
+    assert {link.relation.value for link in result.links} == {"caused"}
     with pytest.raises(MemoryNotFound):
         workspace.folders(name="404-none")
 
@@ -244,11 +244,11 @@ def test_a_folder_has_its_documents_in_reading_order_and_its_sessions_in_time(pl
 def test_sums_by_tier_and_state_add_up_to_all_memories(place: Place) -> None:
     for number, tier in enumerate(("normal", "normal", "critical"), 1):
         place.memory(f"m{number}", f"# M{number}\n\nbody {number}", importance_tier=tier)
-    found = place.open().numbers()
-    assert {row.name: row.memories for row in found.tiers} == {"critical": 1, "normal": 2}
-    assert sum(row.tokens for row in found.states) == sum(row.tokens for row in found.tiers) > 0
-    assert [sum(curve.memories) for curve in found.curves] == [1, 2]
-    assert all(0 <= left <= 1 for curve in found.curves for left in curve.left)
+    result = place.open().numbers()
+    assert {row.name: row.memories for row in result.tiers} == {"critical": 1, "normal": 2}
+    assert sum(row.tokens for row in result.states) == sum(row.tokens for row in result.tiers) > 0
+    assert [sum(curve.memories) for curve in result.curves] == [1, 2]
+    assert all(0 <= left <= 1 for curve in result.curves for left in curve.left)
 
 
 def test_what_was_sent_to_sessions_is_counted_by_verb_and_for_each_scope_by_itself(place: Place) -> None:
@@ -280,8 +280,8 @@ def test_facets_count_all_that_is_found_and_not_only_what_is_shown(place: Place)
     for number in range(30):
         tier = "important" if number % 2 else "normal"
         place.memory(f"m{number}", f"# Dock {number}\n\nThe dock battery number {number}.", importance_tier=tier)
-    found = place.open().facets("dock battery")
-    assert (found.total, found.tiers) == (30, {"normal": 15, "important": 15})
+    result = place.open().facets("dock battery")
+    assert (result.total, result.tiers) == (30, {"normal": 15, "important": 15})
 
 
 def test_comparing_reads_the_list_of_memories_once_and_again_after_a_change(

@@ -130,9 +130,9 @@ def test_many_findings_are_cut_short(place: Place, workspace: Workspace) -> None
         place.memory(f"many-{number}", f"# Many {number}\n\nNumber {number} of many.")
     workspace.index()
     tamper(workspace, "UPDATE memory SET tier = 'important'")
-    found = [one["message"] for one in workspace.health(full=True).problems if one["check"] == "record"]
-    assert len(found) == 21
-    assert found[-1].startswith("and ")
+    results = [one["message"] for one in workspace.health(full=True).problems if one["check"] == "record"]
+    assert len(results) == 21
+    assert results[-1].startswith("and ")
 
 
 # --- the head that was kept

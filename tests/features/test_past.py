@@ -125,8 +125,8 @@ def test_before_the_first_index_nothing_can_be_known_and_it_says_so(place: Place
     assert answer.results == ()
     assert "nothing was known then" in answer.hints
     assert any("the record starts at 2026-03-01" in hint for hint in answer.hints)
-    said = "left out: 1 memory carries an earlier date but came into the index later"
-    assert said in answer.hints
+    message = "left out: 1 memory carries an earlier date but came into the index later"
+    assert message in answer.hints
     assert answer.summary == "as of 2021-01-01T23:59:59Z: nothing was known then"
 
 

@@ -52,23 +52,23 @@ def test_a_question_in_front_matter_leads_to_the_memory(place: Place, model: str
     noise(place)
     place.write("memory/storage.md", front("Who tidies up old copies?") + TWO_SECTIONS)
     workspace = place.open(model=model, search=Search(fusion=fusion))
-    found = first(workspace, "who tidies up old copies")
-    assert found.path == "memory/storage.md"
-    assert found.question == "Who tidies up old copies?"
-    assert "tidies" not in found.text  # what is shown is the memory's own text
+    result = first(workspace, "who tidies up old copies")
+    assert result.path == "memory/storage.md"
+    assert result.question == "Who tidies up old copies?"
+    assert "tidies" not in result.text  # what is shown is the memory's own text
 
 
 def test_a_question_leads_to_the_section_that_has_its_words(place: Place) -> None:
     noise(place)
     place.write("memory/storage.md", front("Who tidies up, and when are snapshots pruned?") + TWO_SECTIONS)
     workspace = place.open(model="none")
-    found = first(workspace, "tidies")
-    assert "pruned on Sundays" in found.text
-    assert found.question is not None
+    result = first(workspace, "tidies")
+    assert "pruned on Sundays" in result.text
+    assert result.question is not None
     flat = workspace.search("tidies", group_by="passage").results[0]
     assert isinstance(flat, FlatResult)
     assert "pruned on Sundays" in flat.text
-    assert flat.question == found.question
+    assert flat.question == result.question
 
 
 def test_a_section_that_matches_better_by_itself_names_no_question(place: Place) -> None:
@@ -90,8 +90,8 @@ def test_questions_are_saved_found_and_kept_through_an_index_made_anew(place: Pl
     assert first(workspace, "where does the nightly copy go").question == ASKED
     workspace.index(rebuild=True)
     workspace.index()
-    found = first(workspace, "where does the nightly copy go")
-    assert (found.id, found.question) == (saved.id, ASKED)
+    result = first(workspace, "where does the nightly copy go")
+    assert (result.id, result.question) == (saved.id, ASKED)
 
 
 def test_a_template_of_ones_own_keeps_the_questions(place: Place) -> None:
@@ -107,10 +107,10 @@ def test_too_many_and_too_long_questions_are_told_together_with_every_other_prob
     wrong = SESSION | {"questions": [f"Question {n}?" for n in range(8)] + ["why " * 200], "importanceTier": "huge"}
     with pytest.raises(Invalid) as refused:
         workspace.save(context=wrong, spec_folder="001-core")
-    told = refused.value.message
-    assert "questions has 9 texts; at most 8" in told
-    assert "at most 500 are a question" in told
-    assert "huge" in told
+    message = refused.value.message
+    assert "questions has 9 texts; at most 8" in message
+    assert "at most 500 are a question" in message
+    assert "huge" in message
     assert workspace.list().memories == ()
 
 
@@ -205,9 +205,9 @@ def test_hand_written_questions_are_read_in_every_form_and_what_is_odd_is_said(p
     assert asked["memory/one.md"] == ["What, and why, is one?"]
     assert asked["memory/long.md"] == ["Short?"]
     assert len(asked["memory/many.md"]) == 24
-    told = json.dumps(workspace.health().problems, default=str)
-    assert "30 questions; the first 24 are found" in told
-    assert "at most 500 are" in told
+    message = json.dumps(workspace.health().problems, default=str)
+    assert "30 questions; the first 24 are found" in message
+    assert "at most 500 are" in message
 
 
 def test_text_that_was_sent_is_not_sent_again_because_a_question_led_there(place: Place) -> None:

@@ -132,8 +132,8 @@ def test_what_was_saved_survives_a_rebuild_of_the_index(place: Place) -> None:
 def test_nothing_is_invented(place: Place) -> None:
     answer = place.open().save(context={"sessionSummary": "Only this."})
     body = saved_text(place, answer.path).split("---", 2)[2]
-    told = re.sub(r"<!--.*?-->|^#+ .*$", "", body, flags=re.MULTILINE).split()
-    assert " ".join(told) == "Only this. - Saved: 2026-03-01"
+    message = re.sub(r"<!--.*?-->|^#+ .*$", "", body, flags=re.MULTILINE).split()
+    assert " ".join(message) == "Only this. - Saved: 2026-03-01"
 
 
 TEXT = st.text(
@@ -273,12 +273,12 @@ def test_metadata_describes_the_newest_save(place: Place) -> None:
     workspace = place.open()
     workspace.save(context=SHORT)
     answer = workspace.save(context={"title": "Newer", "sessionSummary": "Another session.", "keyDecisions": ["x y"]})
-    told = json.loads((place.root / "memory/metadata.json").read_text(encoding="utf-8"))
-    assert told["file"] == answer.path.rpartition("/")[2]
-    assert told["counts"] == {"messages": 0, "decisions": 1, "files": 0, "diagrams": 0}
-    assert (told["specFolder"], told["vectorStatus"]) == (None, "success")
-    assert told["triggerPhrases"] == list(answer.triggers)
-    assert set(told) >= {"timestamp", "topics", "git"}
+    content = json.loads((place.root / "memory/metadata.json").read_text(encoding="utf-8"))
+    assert content["file"] == answer.path.rpartition("/")[2]
+    assert content["counts"] == {"messages": 0, "decisions": 1, "files": 0, "diagrams": 0}
+    assert (content["specFolder"], content["vectorStatus"]) == (None, "success")
+    assert content["triggerPhrases"] == list(answer.triggers)
+    assert set(content) >= {"timestamp", "topics", "git"}
 
 
 def test_a_save_stands_though_metadata_cannot_be_written(place: Place) -> None:
@@ -298,8 +298,8 @@ def test_the_branch_and_commit_are_recorded(place: Place) -> None:
     (git / "refs/heads/feature/x").write_text("a" * 40 + "\n", encoding="utf-8")
     answer = place.open().save(text="On a branch")
     assert "- Git: `feature/x` at `" + "a" * 40 + "`" in saved_text(place, answer.path)
-    told = json.loads((place.root / "memory/metadata.json").read_text(encoding="utf-8"))
-    assert told["git"] == {"branch": "feature/x", "commit": "a" * 40}
+    content = json.loads((place.root / "memory/metadata.json").read_text(encoding="utf-8"))
+    assert content["git"] == {"branch": "feature/x", "commit": "a" * 40}
 
 
 def test_a_template_of_ones_own_is_filled(place: Place) -> None:

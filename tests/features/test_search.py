@@ -358,10 +358,10 @@ def test_contradictions_between_results_are_pointed_out(place: Place) -> None:
     workspace = place.open()
     a, b = place.id_of(workspace, "a.md"), place.id_of(workspace, "b.md")
     workspace.link(a, b, "contradicts")
-    found = {
+    results = {
         r.id: r.contradicts for r in workspace.search("are retries safe for payments").results if isinstance(r, Result)
     }
-    assert found == {a: (b,), b: (a,)}
+    assert results == {a: (b,), b: (a,)}
 
 
 def test_results_that_do_not_fit_the_budget_are_said_to_be_missing(place: Place) -> None:
@@ -418,12 +418,12 @@ def test_what_goes_without_saying_is_left_out_of_the_json_only(place: Place) -> 
     place.memory("tokens", TOKENS)
     place.memory("rule", "---\ntier: critical\n---\n# Keys\n\nAccess keys are rotated monthly.\n")
     answer = place.open().search("access tokens")
-    said = {each["title"]: each for each in render.envelope(answer)["data"]["results"]}
-    assert said["Login tokens"].keys() == {
+    messages = {each["title"]: each for each in render.envelope(answer)["data"]["results"]}
+    assert messages["Login tokens"].keys() == {
         *("id", "title", "path", "lines", "text", "score", "source", "specFolder", "createdAt")
     }
     assert first(answer).tier is Tier.NORMAL
-    assert said["Keys"]["tier"] == "critical"
+    assert messages["Keys"]["tier"] == "critical"
 
 
 def test_a_small_answer_shows_its_hits_before_it_speaks_of_itself(place: Place) -> None:
@@ -802,8 +802,10 @@ def test_by_turns_a_memory_fades_with_the_session_that_leaves_it(place: Place) -
 
 def test_a_long_memory_does_not_keep_others_out_of_the_answer(place: Place) -> None:
     """Every one of its passages matches better than the short ones do."""
-    said = "\n\n".join(f"## Part {n}\n\nTokens tokens tokens live. " + "The tokens of part. " * 90 for n in range(60))
-    place.memory("long", f"# Long\n\n{said}")
+    message = "\n\n".join(
+        f"## Part {n}\n\nTokens tokens tokens live. " + "The tokens of part. " * 90 for n in range(60)
+    )
+    place.memory("long", f"# Long\n\n{message}")
     for number in range(8):
         place.memory(f"short-{number}", f"# Short {number}\n\nAbout tokens, number {number}, and the weather there.")
     workspace = place.open()
@@ -813,8 +815,8 @@ def test_a_long_memory_does_not_keep_others_out_of_the_answer(place: Place) -> N
 
 
 def test_a_flat_list_has_as_many_passages_as_were_asked_for(place: Place) -> None:
-    said = "\n\n".join(f"## Part {n}\n\nTokens live here. " + f"The tokens of part {n}. " * 90 for n in range(120))
-    place.memory("long", f"# Long\n\n{said}")
+    message = "\n\n".join(f"## Part {n}\n\nTokens live here. " + f"The tokens of part {n}. " * 90 for n in range(120))
+    place.memory("long", f"# Long\n\n{message}")
     answer = place.open().search("tokens", group_by="passage", limit=100, max_tokens=200_000)
     assert len(answer.results) == 100
 
@@ -891,6 +893,6 @@ def test_a_document_without_a_date_of_its_own_has_no_age(place: Place, clock: Cl
 
 def test_a_date_with_a_fraction_of_a_second_is_a_date(place: Place, clock: Clock) -> None:
     place.memory("fine", "# Fine\n\nThe harbour crane.", created="2025-01-01T10:00:00.000001Z")
-    found = place.open().search("harbour crane", explain=True).results[0]
-    assert isinstance(found, Result)
-    assert found.explain["recency"] < found.explain["tier"], "it is older than a year"
+    result = place.open().search("harbour crane", explain=True).results[0]
+    assert isinstance(result, Result)
+    assert result.explain["recency"] < result.explain["tier"], "it is older than a year"

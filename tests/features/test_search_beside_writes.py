@@ -56,6 +56,6 @@ def test_a_memory_that_changes_in_the_middle_of_a_search_is_found(
         wanted = next(card.id for card in reader.list(limit=100).memories if card.path.endswith("note5.md"))
         change = once(lambda: writer.update(wanted, title="Changed meanwhile"), getattr(owner, name))
         monkeypatch.setattr(owner, name, change)
-        found = reader.search(query="numbat5", limit=5).results
-        assert found[0].id == wanted
-        assert found[0].title == "Changed meanwhile"
+        result = reader.search(query="numbat5", limit=5).results
+        assert result[0].id == wanted
+        assert result[0].title == "Changed meanwhile"

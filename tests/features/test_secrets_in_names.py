@@ -139,14 +139,14 @@ def test_a_session_keeps_its_place_though_its_id_is_not_kept(workspace: Workspac
 def test_a_secret_in_a_transcript_is_kept_nowhere_whatever_field_it_stands_in(
     workspace: Workspace, tmp_path: Path, token: str
 ) -> None:
-    said = {"content": "The broker is Mosquitto.", "timestamp": "2026-03-01T10:00:00Z"}
+    message = {"content": "The broker is Mosquitto.", "timestamp": "2026-03-01T10:00:00Z"}
     lines = [
-        {"role": "user", "conversation_id": token, **said},
-        {"role": token, **said},
+        {"role": "user", "conversation_id": token, **message},
+        {"role": token, **message},
         {"role": "user", "content": "Something.", "timestamp": token},
         {"type": "user", "sessionId": token, "uuid": "1", "message": {"role": "user", "content": f"Use {token} now."}},
         {"type": "summary", "summary": f"About {token}", "leafUuid": token},
-        {"id": token, "title": token, "messages": [{"role": "user", **said}]},
+        {"id": token, "title": token, "messages": [{"role": "user", **message}]},
         {"type": "session_meta", "payload": {"id": token}, "timestamp": token},
         {"type": "response_item", "payload": {"type": "message", "role": "user", "content": "Codex said it."}},
     ]

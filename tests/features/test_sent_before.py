@@ -138,5 +138,5 @@ def test_a_text_that_a_trigger_sent_in_part_is_sent_by_a_search(place: Place) ->
     workspace = place.open()
     (row,) = workspace.triggers("about the signed key", session_id="s").matches
     assert "Matter 299" not in row["content"]
-    found = first(workspace.search("matter 299 of the signed key drawer 299", session_id="s"))
-    assert "Matter 299" in "".join([found.text, *(each.text for each in found.passages)])
+    result = first(workspace.search("matter 299 of the signed key drawer 299", session_id="s"))
+    assert "Matter 299" in "".join([result.text, *(each.text for each in result.passages)])

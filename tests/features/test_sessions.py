@@ -131,8 +131,8 @@ def test_a_phrase_of_few_prompts_is_not_too_general(place: Place) -> None:
     ],
 )
 def test_phrases_of_the_product_become_suggestions(place: Place, prompt: str, kind: str | None) -> None:
-    said = [each["kind"] for each in place.open().triggers(prompt).suggestions]
-    assert said == ([kind] if kind else [])
+    messages = [each["kind"] for each in place.open().triggers(prompt).suggestions]
+    assert messages == ([kind] if kind else [])
 
 
 @pytest.mark.parametrize("cognitive", [True, False])
@@ -170,10 +170,10 @@ def test_attention_starts_at_one_and_fades_by_tier_and_turn(place: Place) -> Non
     )
     place.memory("c", f"# C\n\n{PLAIN} c", trigger_phrases=phrases("alpha"), importance_tier="critical")
     workspace = place.open()
-    told = workspace.triggers("alpha", session_id="s").session["workingMemory"]
-    assert {row["title"]: row["attention"] for row in told} == {"N": 1.0, "T": 1.0, "C": 1.0}
-    told = workspace.triggers("nothing", session_id="s", turn_number=3).session["workingMemory"]
-    assert {row["title"]: row["attention"] for row in told} == {"C": 1.0, "N": 0.64, "T": 0.36}
+    message = workspace.triggers("alpha", session_id="s").session["workingMemory"]
+    assert {row["title"]: row["attention"] for row in message} == {"N": 1.0, "T": 1.0, "C": 1.0}
+    message = workspace.triggers("nothing", session_id="s", turn_number=3).session["workingMemory"]
+    assert {row["title"]: row["attention"] for row in message} == {"C": 1.0, "N": 0.64, "T": 0.36}
 
 
 def test_a_match_comes_with_its_content_once_and_by_reference_after(place: Place) -> None:
@@ -267,23 +267,23 @@ def test_working_memory_keeps_the_seven_most_attended_and_none_that_is_deleted(p
         place.memory(f"m{number}", f"# M{number}\n\n{PLAIN} {number}", trigger_phrases=phrases(f"word{number}"))
     workspace = place.open()
     for number in range(9):
-        told = workspace.triggers(f"word{number}", session_id="s").session["workingMemory"]
-    assert [row["title"] for row in told] == [f"M{number}" for number in range(8, 1, -1)]
+        message = workspace.triggers(f"word{number}", session_id="s").session["workingMemory"]
+    assert [row["title"] for row in message] == [f"M{number}" for number in range(8, 1, -1)]
     workspace.delete(place.id_of(workspace, "m8"))
-    told = workspace.triggers("nothing", session_id="s").session["workingMemory"]
-    assert [row["title"] for row in told] == [f"M{number}" for number in range(7, 0, -1)]
+    message = workspace.triggers("nothing", session_id="s").session["workingMemory"]
+    assert [row["title"] for row in message] == [f"M{number}" for number in range(7, 0, -1)]
 
 
 # --- suggesting to save --------------------------------------------------------------------
 
 
 def suggested(workspace: Workspace, turns: int, session: str = "s") -> list[int]:
-    found = []
+    results = []
     for _ in range(turns):
         answer = workspace.triggers("go on", session_id=session)
         if [each["kind"] for each in answer.suggestions] == ["save"]:
-            found.append(answer.session["turn"])
-    return found
+            results.append(answer.session["turn"])
+    return results
 
 
 def test_saving_is_suggested_every_so_many_turns_and_a_save_starts_anew(place: Place) -> None:

@@ -74,10 +74,10 @@ def test_half_way_to_the_best_match_is_relevant_enough_for_dormant_memories(plac
 def test_the_best_that_were_held_back_are_the_best_by_the_score_of_results(place: Place, clock: Clock) -> None:
     words = ("rotation", "signing", "gateway", "retention", "ledger", "parser", "quota", "lease")
     for number in range(1, 9):
-        said = f"About {' and '.join(words[:number])}, as agreed in May."
+        message = f"About {' and '.join(words[:number])}, as agreed in May."
         # Long texts promise as much by their vector; what decides is the score.
-        place.memory(f"old{number}", f"# Old {number}\n\n{said}", folder="001-core/archive")
-        place.memory(f"new{number}", f"# New {number}\n\n{said} It still holds.")
+        place.memory(f"old{number}", f"# Old {number}\n\n{message}", folder="001-core/archive")
+        place.memory(f"new{number}", f"# New {number}\n\n{message} It still holds.")
     workspace = place.open()
     question = " ".join(words)
     every = workspace.search(question, include_archived=True, limit=50, max_tokens=50_000).results
@@ -118,10 +118,10 @@ def test_dormant_memories_need_a_clear_match_and_not_only_to_come_first(place: P
     place.memory("lunch", LUNCH)
     workspace = place.open(model="local")
     clock.pass_(days=60)
-    found = workspace.search("how long do access tokens live")
-    assert titles(found) == ["Login tokens"]
-    assert found.results[0].match is not None
-    assert found.results[0].match >= 0.5
+    answer = workspace.search("how long do access tokens live")
+    assert titles(answer) == ["Login tokens"]
+    assert answer.results[0].match is not None
+    assert answer.results[0].match >= 0.5
     nothing = workspace.search("which striker scored in the cup final")
     assert titles(nothing) == []
     assert titles(workspace.search("which striker scored in the cup final", min_state="DORMANT"))

@@ -215,9 +215,9 @@ def test_a_passage_that_cannot_be_embedded_is_named_where_its_memory_is_shown(pl
     workspace = opened(place, embedder)
     embedder.bad_word, embedder.bad_error = "word", EmbeddingFailed("too odd")
     workspace.index()
-    told = "1 passage has no vector: E001 too odd"
-    assert [card.problems for card in workspace.list().memories] == [(told,), (told,)]
-    assert told in workspace.load(1).hints
+    message = "1 passage has no vector: E001 too odd"
+    assert [card.problems for card in workspace.list().memories] == [(message,), (message,)]
+    assert message in workspace.load(1).hints
     assert workspace.stats().embedding["failures"] == {"E001 too odd": 2}
 
 
@@ -348,12 +348,12 @@ def test_a_link_that_leads_nowhere_is_told_wherever_it_is_shown(place: Place, re
     )
     workspace = place.open(index=False)
     answer = workspace.index()
-    told = f"{relation} {target!r}: no memory has this id, path or title; the link is made when one does"
-    assert any(told in hint for hint in answer.hints)
-    assert told in workspace.list().memories[0].problems
-    assert told in workspace.load(1).hints
-    assert told in workspace.save(file_path="specs/001-core/memory/a.md").warnings
-    assert problems(workspace, "link targets") == [f"specs/001-core/memory/a.md: {told}"]
+    message = f"{relation} {target!r}: no memory has this id, path or title; the link is made when one does"
+    assert any(message in hint for hint in answer.hints)
+    assert message in workspace.list().memories[0].problems
+    assert message in workspace.load(1).hints
+    assert message in workspace.save(file_path="specs/001-core/memory/a.md").warnings
+    assert problems(workspace, "link targets") == [f"specs/001-core/memory/a.md: {message}"]
     health = workspace.health()
     assert not health.healthy
     assert not any("repair" in hint for hint in health.hints), "no repair mends what a person wrote"
@@ -398,11 +398,11 @@ def test_an_expired_memory_says_so_wherever_it_is_shown(place: Place) -> None:
     place.memory("b", "# B\n\nText of b.", importance_tier="temporary", created="2026-02-27")
     workspace = place.open(index=False)
     answer = workspace.index()
-    told = "it expired on 2026-01-31: search finds it only with `include_archived=True`"
-    assert [(w["path"], str(w["message"])) for w in answer.warnings] == [("memory/a.md", told)]
+    message = "it expired on 2026-01-31: search finds it only with `include_archived=True`"
+    assert [(w["path"], str(w["message"])) for w in answer.warnings] == [("memory/a.md", message)]
     a, b = place.id_of(workspace, "a.md"), place.id_of(workspace, "b.md")
-    assert told in workspace.load(a).hints
-    assert told in map(str, workspace.save(file_path="memory/a.md").warnings)
+    assert message in workspace.load(a).hints
+    assert message in map(str, workspace.save(file_path="memory/a.md").warnings)
     assert workspace.load(b).hints == ()
     place.clock.pass_(days=10)
     assert {card.id: bool(card.problems) for card in workspace.list().memories} == {a: True, b: True}
@@ -424,10 +424,10 @@ def test_an_update_that_hides_a_memory_says_so(place: Place) -> None:
 def test_an_outdated_memory_says_so_wherever_it_is_shown(place: Place) -> None:
     place.memory("a", "# A\n\nText of a.")
     workspace = place.open()
-    told = "it was marked outdated: search finds it only with `include_archived=True`"
-    assert told in workspace.validate(1, outdated=True).hints
-    assert told in workspace.load(1).hints
-    assert [str(problem) for problem in workspace.list().memories[0].problems] == [told]
+    message = "it was marked outdated: search finds it only with `include_archived=True`"
+    assert message in workspace.validate(1, outdated=True).hints
+    assert message in workspace.load(1).hints
+    assert [str(problem) for problem in workspace.list().memories[0].problems] == [message]
     assert problems(workspace, "held back") == ["1 memory is marked outdated, #1: search leaves it out"]
     assert workspace.validate(1, outdated=False).hints == ()
 

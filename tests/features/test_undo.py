@@ -305,11 +305,11 @@ class Ticking(Clock):
 
 
 def test_a_merge_is_taken_apart_again(place: Place) -> None:
-    said = " ".join(f"Sentence number {n} of the long text about the harbour and its bicycles." for n in range(30))
-    place.memory("old", f"# Harbour\n\n{said}\n\nOnly the old one says this.")
+    message = " ".join(f"Sentence number {n} of the long text about the harbour and its bicycles." for n in range(30))
+    place.memory("old", f"# Harbour\n\n{message}\n\nOnly the old one says this.")
     workspace = place.open()
     old = place.id_of(workspace, "old")
-    answer = workspace.save(text=said + " And one more.", spec_folder="001-core", on_similar="merge")
+    answer = workspace.save(text=message + " And one more.", spec_folder="001-core", on_similar="merge")
     assert "supersedes" in answer.summary
     assert answer.id is not None
     undone = workspace.undo()
@@ -357,8 +357,10 @@ def test_a_link_that_was_there_before_a_merge_outlives_its_undo(place: Place) ->
 
 def on_disk(place: Place) -> dict[str, bytes]:
     """Every file of the workspace, without our own state."""
-    found = {path.relative_to(place.root).as_posix(): path for path in place.root.rglob("*") if path.is_file()}
-    return {name: path.read_bytes() for name, path in sorted(found.items()) if not name.startswith(".spec-kit-memory")}
+    results = {path.relative_to(place.root).as_posix(): path for path in place.root.rglob("*") if path.is_file()}
+    return {
+        name: path.read_bytes() for name, path in sorted(results.items()) if not name.startswith(".spec-kit-memory")
+    }
 
 
 def all_paths(workspace: Workspace) -> list[str]:

@@ -30,9 +30,9 @@ def workspace(place: Place) -> Workspace:
 def rows_of(place: Place, sql: str) -> list[tuple[Any, ...]]:
     # The same library as the product's: two of them in one process would undo each other's locks.
     connection = apsw.Connection(str(place.root / ".spec-kit-memory/index.sqlite"), flags=apsw.SQLITE_OPEN_READONLY)
-    found = connection.execute(sql).fetchall()
+    result = connection.execute(sql).fetchall()
     connection.close()
-    return found
+    return result
 
 
 def counts(place: Place) -> dict[int, float]:
@@ -109,8 +109,8 @@ def test_after_a_crash_fewer_than_five_reads_of_a_memory_are_lost(place: Place, 
         [sys.executable, "-c", PROGRAM, str(place.root), str(reads), "kill"], check=False, timeout=180
     )
     assert done.returncode == -signal.SIGKILL
-    kept = counts(place).get(1, 0.0)
-    assert kept == reads - reads % 5
+    response = counts(place).get(1, 0.0)
+    assert response == reads - reads % 5
 
 
 def test_a_process_that_ends_without_closing_loses_nothing(place: Place) -> None:

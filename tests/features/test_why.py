@@ -64,9 +64,9 @@ def test_linking_again_changes_only_what_is_given_and_says_so(workspace: Workspa
     stronger = workspace.link(1, 2, "supports", strength=0.9)
     assert (stronger.link.strength, stronger.link.evidence) == (0.9, "seen in the log")
     assert "strength was 0.5 and is 0.9" in stronger.summary
-    told = workspace.link(1, 2, "supports", evidence="read in a mail")
-    assert (told.link.strength, told.link.evidence) == (0.9, "read in a mail")
-    assert "its evidence was 'seen in the log'" in told.summary
+    message = workspace.link(1, 2, "supports", evidence="read in a mail")
+    assert (message.link.strength, message.link.evidence) == (0.9, "read in a mail")
+    assert "its evidence was 'seen in the log'" in message.summary
     workspace.undo()
     assert workspace.why(1).steps[0].link.evidence == "seen in the log"
     assert workspace.link(2, 1, "supports").link.strength == 1.0, "a new one"
@@ -107,7 +107,7 @@ def test_front_matter_links_by_id_path_and_title_in_their_direction(place: Place
     )
     workspace = place.open()
     old, cause, new = (place.id_of(workspace, name) for name in ("old", "cause", "new"))
-    found = {
+    results = {
         (step.link.source_id, step.link.relation.value, step.link.target_id, step.link.strength)
         for step in workspace.why(new, max_depth=1).steps
     }
@@ -115,7 +115,7 @@ def test_front_matter_links_by_id_path_and_title_in_their_direction(place: Place
         (link.source_id, link.relation.value, link.target_id, link.strength)
         for link in workspace._runtime.store.record.links([new])
     }
-    assert found <= links
+    assert results <= links
     assert links == {(new, "supersedes", old, 1.0), (cause, "caused", new, 1.0), (new, "supports", cause, 0.5)}
 
 
@@ -174,10 +174,10 @@ def test_a_superseded_memory_ranks_below_its_successor_and_says_by_which(workspa
 def test_contradictions_are_pointed_out_on_both_sides(workspace: Workspace) -> None:
     workspace.link(2, 3, "contradicts")
     answer = workspace.search("gateway limit of calls")
-    said = {result.id: result.contradicts for result in answer.results if isinstance(result, Result)}
-    assert said[2] == (3,)
-    assert said[3] == (2,)
-    assert said[1] == ()
+    messages = {result.id: result.contradicts for result in answer.results if isinstance(result, Result)}
+    assert messages[2] == (3,)
+    assert messages[3] == (2,)
+    assert messages[1] == ()
 
 
 def test_links_to_a_deleted_memory_are_gone_and_come_back_with_it(workspace: Workspace) -> None:
@@ -241,9 +241,9 @@ def test_ten_thousand_links_in_a_cycle_are_walked_without_harm(place: Place) -> 
 
     count = 10_000
     ring = [Link(n, n, n % count + 1, Relation.CAUSED, origin=Origin.HAND) for n in range(1, count + 1)]
-    found = links.traverse(ring, 1, depth=10, direction="both")
-    assert len(found.steps) == 20
-    assert found.truncated
+    result = links.traverse(ring, 1, depth=10, direction="both")
+    assert len(result.steps) == 20
+    assert result.truncated
     dense = [Link(n, n % 15 + 1, (n + 1) % 15 + 1, Relation.CAUSED) for n in range(count)]
     assert len(links.traverse(dense, 1, depth=10).steps) == 14
 

@@ -174,8 +174,8 @@ def test_a_workspace_imports_an_export_once_and_takes_in_what_grew(tmp_path: Pat
         grown["mapping"]["q3"] = node("q3", "a3", "user", "Since when?", at=20)
         grown["current_node"] = "q3"
         assert len(workspace.chat_import([zipped(tmp_path, {"conversations.json": [grown]})]).imported) == 1
-        found = workspace.search("since when", source="chat").results[0]
-        assert "Since when?" in found.text
+        result = workspace.search("since when", source="chat").results[0]
+        assert "Since when?" in result.text
         assert not list(root.rglob("*.json"))
 
 

@@ -201,9 +201,9 @@ def test_a_json_array_of_messages_is_a_conversation(tmp_path: Path) -> None:
 @pytest.mark.parametrize("field", ["conversation", "session", "session_id", "thread"])
 def test_ids_split_a_file_into_conversations(tmp_path: Path, field: str) -> None:
     lines = [{"role": "user", "content": f"m{number}", field: f"c {number % 2}"} for number in range(4)]
-    found = read_conversations(written(tmp_path, lines))
-    assert [[turn.text for turn in conversation.turns] for conversation in found] == [["m0", "m2"], ["m1", "m3"]]
-    assert all(" " not in conversation.id and "/" not in conversation.id for conversation in found)
+    result = read_conversations(written(tmp_path, lines))
+    assert [[turn.text for turn in conversation.turns] for conversation in result] == [["m0", "m2"], ["m1", "m3"]]
+    assert all(" " not in conversation.id and "/" not in conversation.id for conversation in result)
 
 
 def test_a_conversation_that_grew_keeps_its_id(tmp_path: Path) -> None:
@@ -309,10 +309,10 @@ def test_any_json_is_read_or_refused_but_never_a_crash(
     path = tmp_path_factory.mktemp("any") / "x.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     try:
-        found = read_conversations(path)
+        result = read_conversations(path)
     except Invalid:
         return
-    for conversation in found:
+    for conversation in result:
         assert conversation.id
         assert conversation.turns
         assert all(turn.text and turn.speaker for turn in conversation.turns)

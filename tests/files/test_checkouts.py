@@ -63,9 +63,9 @@ def test_a_fork_and_an_unrelated_repository_are_not(main: Path, tmp_path: Path) 
     assert checkouts.same_project(other, [main]) is None, "the same remote, and no common past"
     git(fork, "remote", "set-url", "origin", "https://ana:secret@EXAMPLE.org:443/ana/shop")
     assert checkouts.same_project(fork, [main]) == main, "one remote, written in two ways"
-    found = checkouts.identity(fork)
-    assert found is not None
-    assert "secret" not in found.remote
+    result = checkouts.identity(fork)
+    assert result is not None
+    assert "secret" not in result.remote
 
 
 @pytest.mark.parametrize("broken", ["no folder", "no repository", "no commit", "a git file that leads nowhere"])

@@ -88,14 +88,14 @@ def test_an_isolated_caller_learns_nothing_of_links_elsewhere(root: Path, victim
 
 def everything(folder: Path, *, but: tuple[str, ...] = ()) -> dict[str, str]:
     """Every file below a folder with its content; links as what they say."""
-    found = {}
+    result = {}
     for place, folders, names in os.walk(folder):
         for name in (*names, *(one for one in folders if (Path(place) / one).is_symlink())):
             path = Path(place) / name
             below = path.relative_to(folder).as_posix()
             if not below.startswith(but):
-                found[below] = os.readlink(path) if path.is_symlink() else path.read_bytes().hex()
-    return found
+                result[below] = os.readlink(path) if path.is_symlink() else path.read_bytes().hex()
+    return result
 
 
 def rows(workspace: Workspace) -> Any:

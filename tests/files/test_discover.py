@@ -98,8 +98,8 @@ def test_without_counting_only_places_of_rules_are_walked(settings: Settings, wr
 def test_a_limited_walk_sees_what_is_at_or_below_the_given_paths(settings: Settings, write: Write, root: Path) -> None:
     for path in ("specs/001-a/memory/a.md", "specs/001-a/spec.md", "specs/002-b/spec.md", "memory/m.md"):
         write(path)
-    found = discover(settings, only=[root / "specs/001-a", root / "memory/m.md", root / "specs/gone.md"]).files
-    assert [one.path for one in found] == ["memory/m.md", "specs/001-a/memory/a.md", "specs/001-a/spec.md"]
+    result = discover(settings, only=[root / "specs/001-a", root / "memory/m.md", root / "specs/gone.md"]).files
+    assert [one.path for one in result] == ["memory/m.md", "specs/001-a/memory/a.md", "specs/001-a/spec.md"]
 
 
 def test_a_specs_folder_that_is_a_link_makes_no_second_memory(settings: Settings, write: Write, root: Path) -> None:
@@ -172,8 +172,8 @@ def test_extra_paths_take_in_files_folders_and_globs_as_custom(
     write("docs/two.md")
     write("memory/m.md")
     extra = replace(settings, extra_paths=(str(outside), str(tmp_path / "single"), "docs/*/*.md", "memory"))
-    found = {one.path: one.source for one in discover(extra).files}
-    assert found == {
+    results = {one.path: one.source for one in discover(extra).files}
+    assert results == {
         f"{outside.as_posix()}/deep/a.md": Source.CUSTOM,
         f"{outside.as_posix()}/b.txt": Source.CUSTOM,
         (tmp_path / "single").as_posix(): Source.CUSTOM,
@@ -294,8 +294,8 @@ def test_a_named_link_counts_by_the_place_where_it_stands(settings: Settings, wr
     write("docs/design.md")
     (root / "memory").mkdir()
     (root / "memory/design.md").symlink_to("../docs/design.md")
-    found = locate(settings, "memory/design.md", scope=settings.scope)
-    assert (found.path, found.source) == ("docs/design.md", Source.MEMORY)
+    result = locate(settings, "memory/design.md", scope=settings.scope)
+    assert (result.path, result.source) == ("docs/design.md", Source.MEMORY)
 
 
 def test_a_named_file_that_no_rule_finds_is_refused_with_a_next_step(settings: Settings, write: Write) -> None:
@@ -449,7 +449,7 @@ def test_a_folder_that_becomes_a_link_in_the_middle_of_a_walk_leads_nowhere(
         return entries
 
     monkeypatch.setattr(os, "scandir", swapping)
-    found = discover(replace(settings, extra_paths=extra), count=False)
+    discovered = discover(replace(settings, extra_paths=extra), count=False)
     assert folder.is_symlink()
-    assert found.files == ()
-    assert set(found.unreadable) == {f"{above}/memory"}, "what is below is not known, and not gone"
+    assert discovered.files == ()
+    assert set(discovered.unreadable) == {f"{above}/memory"}, "what is below is not known, and not gone"

@@ -225,8 +225,8 @@ def test_a_forged_record_touches_nothing(bench: Bench, root: Path, write: Write,
 
 
 def texts(folder: Path) -> dict[Path, bytes]:
-    found = (path for path in folder.rglob("*") if path.is_file() and path.parent.name != "pending")
-    return {path: path.read_bytes() for path in found if "sqlite" not in path.name}
+    results = (path for path in folder.rglob("*") if path.is_file() and path.parent.name != "pending")
+    return {path: path.read_bytes() for path in results if "sqlite" not in path.name}
 
 
 @pytest.mark.parametrize(

@@ -184,8 +184,8 @@ def test_a_save_that_is_killed_is_completed_or_removed(settings: Settings, tmp_p
 
 def test_a_living_save_is_left_alone_by_recovery(settings: Settings) -> None:
     def index(final: Path, file: FileText) -> int:
-        found = pending.recover(settings)
-        assert (found.completed, found.removed) == ([], [])
+        result = pending.recover(settings)
+        assert (result.completed, result.removed) == ([], [])
         adopted = pending.adopt(settings, [pending.pending_of(final)])
         assert (adopted.completed, adopted.removed, adopted.warnings) == ([], [], [])
         assert names(settings) == [f"{STEM}_pending.md"]

@@ -173,16 +173,16 @@ def test_a_folder_behind_a_link_is_followed(store: Index, settings: Settings, wr
 
 
 def test_others_are_told_when_something_was_indexed(store: Index, settings: Settings, write: Write) -> None:
-    told = threading.Event()
-    watcher = Watcher(Sync(store, settings, now=now), settings, on_indexed=told.set, debounce_seconds=0.05)
+    message = threading.Event()
+    watcher = Watcher(Sync(store, settings, now=now), settings, on_indexed=message.set, debounce_seconds=0.05)
     stop = threading.Event()
     thread = threading.Thread(target=watcher.run, args=(stop,))
     thread.start()
     try:
         assert watcher.ready.wait(SECONDS)
-        assert not told.is_set()
+        assert not message.is_set()
         write("memory/a.md")
-        assert told.wait(SECONDS)
+        assert message.wait(SECONDS)
     finally:
         stop.set()
         thread.join(SECONDS)

@@ -77,12 +77,12 @@ def found_by(workspace: Workspace, query: str = "harbour") -> dict[str, Result]:
 def test_what_is_only_in_main_is_found_and_marked_and_ones_own_file_of_the_same_path_wins(
     main: Path, feature: Path, opened: list[Workspace]
 ) -> None:
-    found = found_by(start(opened, feature))
+    result = found_by(start(opened, feature))
     theirs = (main / "specs/001-core/memory/uncommitted.md").as_posix()
-    assert set(found) == {"specs/001-core/memory/shared.md", theirs}
-    assert found[theirs].checkout == "main"
-    assert found[theirs].spec_folder == "001-core"
-    assert found["specs/001-core/memory/shared.md"].checkout is None
+    assert set(result) == {"specs/001-core/memory/shared.md", theirs}
+    assert result[theirs].checkout == "main"
+    assert result[theirs].spec_folder == "001-core"
+    assert result["specs/001-core/memory/shared.md"].checkout is None
 
 
 def test_ones_own_file_stands_for_words_that_main_has_under_another_name(
@@ -92,12 +92,12 @@ def test_ones_own_file_stands_for_words_that_main_has_under_another_name(
     folder = feature / "specs/001-core/memory"
     (folder / "shared.md").rename(folder / "renamed.md")
     workspace.index()
-    found = found_by(workspace)
-    own = found["specs/001-core/memory/renamed.md"]
+    result = found_by(workspace)
+    own = result["specs/001-core/memory/renamed.md"]
     assert own.checkout is None
-    assert (main / "specs/001-core/memory/shared.md").as_posix() not in found
+    assert (main / "specs/001-core/memory/shared.md").as_posix() not in result
     workspace.index()
-    assert found_by(workspace).keys() == found.keys()
+    assert found_by(workspace).keys() == result.keys()
     workspace.update(own.id, title="Renamed here")
     assert "Renamed here" in (folder / "renamed.md").read_text(encoding="utf-8")
     (folder / "renamed.md").unlink()
@@ -112,10 +112,10 @@ def test_a_workspace_that_is_a_folder_of_a_worktree_sees_that_folder_of_main_and
         path = checkout / f"services/dock/specs/004-quay/memory/{name}.md"
         path.parent.mkdir(parents=True)
         path.write_text(f"# {name}\n\nThe harbour quay.\n", encoding="utf-8")
-    found = found_by(start(opened, feature / "services/dock"))
+    result = found_by(start(opened, feature / "services/dock"))
     theirs = (main / "services/dock/specs/004-quay/memory/theirs.md").as_posix()
-    assert set(found) == {"specs/004-quay/memory/own.md", theirs}
-    assert found[theirs].checkout == "main"
+    assert set(result) == {"specs/004-quay/memory/own.md", theirs}
+    assert result[theirs].checkout == "main"
 
 
 def test_a_link_in_main_in_place_of_that_folder_is_not_followed(main: Path, feature: Path, tmp_path: Path) -> None:
@@ -133,9 +133,9 @@ def test_a_worktree_inside_the_main_checkout_works_alike(main: Path, opened: lis
     inside = main / ".worktrees/inner"
     git(main, "worktree", "add", "-q", "-b", "inner", str(inside))
     write(main, "memory/note.md", "# Note\n\nThe harbour lamp.\n")
-    found = found_by(start(opened, inside))
-    assert (main / "memory/note.md").as_posix() in found
-    assert "specs/001-core/memory/shared.md" in found
+    result = found_by(start(opened, inside))
+    assert (main / "memory/note.md").as_posix() in result
+    assert "specs/001-core/memory/shared.md" in result
 
 
 def test_the_main_checkout_does_not_see_its_worktrees(main: Path, feature: Path, opened: list[Workspace]) -> None:

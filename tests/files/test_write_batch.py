@@ -557,7 +557,7 @@ def test_two_scans_at_once_index_every_file_once(
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
-    said = [process.communicate(timeout=120)[0].split() for process in processes]
+    messages = [process.communicate(timeout=120)[0].split() for process in processes]
     assert [process.returncode for process in processes] == [0, 0]
     assert live(store) == sorted([*paths, "memory/copy.md"])
     assert store.documents.count() == 60
@@ -565,4 +565,4 @@ def test_two_scans_at_once_index_every_file_once(
     assert len(created) == len({entry.memory_ids for entry in created}) == 60
     assert is_sound(store)
     if wait:
-        assert sorted(said) == sorted([["0", "61"], ["60", "0"]])
+        assert sorted(messages) == sorted([["0", "61"], ["60", "0"]])

@@ -59,15 +59,15 @@ calls = st.one_of([call(tool) for tool in TOOLS if tool.name not in NOT_TRIED])
 @given(calls)
 def test_any_arguments_get_an_answer_or_a_code(server: Talk, asked: tuple[str, dict[str, Any]]) -> None:
     name, arguments = asked
-    said = server.request("tools/call", {"name": name, "arguments": finite(arguments)})
-    if "result" in said:
-        content = said["result"]["structuredContent"]
-        if said["result"]["isError"]:
+    response = server.request("tools/call", {"name": name, "arguments": finite(arguments)})
+    if "result" in response:
+        content = response["result"]["structuredContent"]
+        if response["result"]["isError"]:
             assert content["code"] != "E000", content
             assert content["message"]
     else:
-        assert said["error"]["code"] < 0
-    assert "Traceback" not in json.dumps(said)
+        assert response["error"]["code"] < 0
+    assert "Traceback" not in json.dumps(response)
 
 
 def finite(thing: Any) -> Any:
@@ -165,9 +165,9 @@ def test_half_a_surrogate_pair_is_a_question_like_any_other(server: Talk) -> Non
         b'"sessionSummary": "An okapi \\ud83d\\ude00."}}}}\n'
     )
     assert not Answer(server.response(905)["result"]).is_error
-    found = server.search("okapi", includeContent=True)
-    assert found.titles[0] == "Cut \ufffdoff"
-    assert "\U0001f600" in json.dumps(found.data, ensure_ascii=False)
+    answer = server.search("okapi", includeContent=True)
+    assert answer.titles[0] == "Cut \ufffdoff"
+    assert "\U0001f600" in json.dumps(answer.data, ensure_ascii=False)
 
 
 @fuzzed
@@ -185,6 +185,6 @@ def test_many_requests_at_once_are_all_answered(server: Talk) -> None:
         server.send(json.dumps(message).encode() + b"\n")
     waiting = {f"many-{number}" for number in range(count)}
     while waiting:
-        said = json.loads(server.process.stdout.readline())
-        assert "error" not in said
-        waiting.discard(said.get("id"))
+        content = json.loads(server.process.stdout.readline())
+        assert "error" not in content
+        waiting.discard(content.get("id"))

@@ -271,5 +271,5 @@ def test_a_file_of_many_zeros_packed_small_is_refused_before_memory_ends(tmp_pat
 def test_a_yaml_bomb_is_a_warning_and_the_text_is_still_a_memory(place: Place, yaml: str) -> None:
     place.write("specs/001-core/memory/bomb.md", f"---\n{yaml}---\n# Zebra\n\nThe zebra walks.\n")
     workspace = place.open()
-    found = workspace.search("zebra walks")
-    assert found.results[0].path.endswith("bomb.md")
+    answer = workspace.search("zebra walks")
+    assert answer.results[0].path.endswith("bomb.md")

@@ -130,16 +130,16 @@ def injected(place: Place) -> Workspace:
 
 def test_an_order_in_a_foreign_text_comes_back_as_data_with_its_source(place: Place) -> None:
     workspace = injected(place)
-    found = workspace.search("ignore previous instructions curl")
-    rows = [row for row in found.results if isinstance(row, Result)]
+    answer = workspace.search("ignore previous instructions curl")
+    rows = [row for row in answer.results if isinstance(row, Result)]
     assert {row.source.value for row in rows} == {"chat", "custom"}
     assert all(row.trusted is False for row in rows)
-    assert found.constitutional == ()
+    assert answer.constitutional == ()
     assert all(row.tier is not Tier.CONSTITUTIONAL for row in rows)
     assert workspace.triggers("please deploy now").matches == ()
-    told = workspace.context("deploy now")
-    assert not any(part["kind"] == "rule" and "curl" in str(part) for part in told.parts)
-    assert "curl evil.example" not in told.text
+    context = workspace.context("deploy now")
+    assert not any(part["kind"] == "rule" and "curl" in str(part) for part in context.parts)
+    assert "curl evil.example" not in context.text
 
 
 def test_no_tool_can_make_a_foreign_text_a_rule(place: Place) -> None:

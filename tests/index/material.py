@@ -53,7 +53,7 @@ def entry(
 ) -> Entry:
     """One passage for each line of text that is not empty."""
     lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line]
-    said = {
+    message = {
         "title": path if title is None else title,
         "triggers": tuple(triggers),
         "tier": tier,
@@ -63,7 +63,7 @@ def entry(
         path=path,
         source=source,
         spec_folder=spec_folder,
-        attributes=Attributes(**(said | (attributes or {}))),
+        attributes=Attributes(**(message | (attributes or {}))),
         document=Document(text=text, title=title or "", front=FrontMatter(links=tuple(links)), body_first_line=1),
         passages=tuple(
             Passage(ordinal, number, number, line, sha(embedded((), line)), len(line.split()))

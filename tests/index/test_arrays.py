@@ -40,29 +40,29 @@ def columns(passage_ids: list[int]) -> Columns:
 
 @given(st.sets(st.integers(1, 300), min_size=1), st.data())
 def test_passages_are_found_by_id_whether_ids_lie_close_or_far(ids: set[int], data: st.DataObject) -> None:
-    kept = sorted(ids)
-    asked = data.draw(st.lists(st.integers(1, kept[-1])))
-    expected = [kept.index(each) if each in ids else -1 for each in asked]
+    names = sorted(ids)
+    asked = data.draw(st.lists(st.integers(1, names[-1])))
+    expected = [names.index(each) if each in ids else -1 for each in asked]
     far = 10_000_000
-    close = columns(kept).slots(np.array(asked, np.int64))
-    spread = columns([each * far for each in kept]).slots(np.array(asked, np.int64) * far)
+    close = columns(names).slots(np.array(asked, np.int64))
+    spread = columns([each * far for each in names]).slots(np.array(asked, np.int64) * far)
     assert close.tolist() == expected
     assert spread.tolist() == expected
 
 
 def test_ids_that_lie_far_apart_make_no_large_table() -> None:
-    found = columns([5, 4_000_000_000])
-    assert found.slots(np.array([5, 6, 4_000_000_000])).tolist() == [0, -1, 1]
-    assert not found.slot_by_id
+    result = columns([5, 4_000_000_000])
+    assert result.slots(np.array([5, 6, 4_000_000_000])).tolist() == [0, -1, 1]
+    assert not result.slot_by_id
 
 
 def test_a_mask_is_kept_for_the_filter_that_it_was_made_for() -> None:
-    found = columns([1])
+    result = columns([1])
     every, none = Filter(tiers=frozenset(Tier)), Filter(tiers=frozenset())
-    assert found.mask(None, every).tolist() == [True]
-    assert found.mask(None, none).tolist() == [False]
-    assert found.mask(None, every).tolist() == [True]
-    assert found.mask(None, every) is found.mask(None, every)
+    assert result.mask(None, every).tolist() == [True]
+    assert result.mask(None, none).tolist() == [False]
+    assert result.mask(None, every).tolist() == [True]
+    assert result.mask(None, every) is result.mask(None, every)
 
 
 @given(st.lists(st.sets(st.integers(0, 40), min_size=1), max_size=12), st.integers(1, 60))
@@ -110,9 +110,9 @@ def test_the_best_of_many_are_those_of_a_full_sort(where_the_best_are: str) -> N
         case "tied":
             scores[:] = np.round(scores, 2)
     wanted = np.arange(many) % 7 > 0
-    found = best(columns(list(range(1, many + 1))), scores, wanted, limit)
+    result = best(columns(list(range(1, many + 1))), scores, wanted, limit)
     order = sorted(np.flatnonzero(wanted).tolist(), key=lambda slot: (-scores[slot], slot))
-    assert [hit.passage_id - 1 for hit in found] == order[:limit]
+    assert [hit.passage_id - 1 for hit in result] == order[:limit]
 
 
 @pytest.mark.parametrize("rows", [0, 1, 99, 100, 101, 250, 1_000])
@@ -123,8 +123,8 @@ def test_a_matrix_that_two_threads_read_gives_what_one_would(rows: int, monkeypa
     asked = matrix[-1] if rows else np.ones(8, np.float32)
     vectors = Vectors(NO_FEED)
     with ThreadPoolExecutor(3) as threads:
-        found = list(threads.map(lambda _: vectors._dots(matrix, asked), range(6)))
-    for each in found:
+        listed = list(threads.map(lambda _: vectors._dots(matrix, asked), range(6)))
+    for each in listed:
         np.testing.assert_array_equal(each, np.vecdot(matrix, asked))
 
 

@@ -271,7 +271,7 @@ _steps = st.lists(
 def play(store: Index, steps: list[tuple[str, int, int]]) -> None:
     for number, (verb, which, how) in enumerate(steps):
         path, now = f"memory/{which}.md", change(minutes=number)
-        found = store.documents.get(path=path)
+        response = store.documents.get(path=path)
         if verb == "put":
             store.documents.put(
                 entry(path, f"words {how}\nfox {which}" if how else f"words {how}", triggers=[f"t{how}"]), now
@@ -280,8 +280,8 @@ def play(store: Index, steps: list[tuple[str, int, int]]) -> None:
             embed_all(store)
         elif verb == "vanish":
             store.documents.vanish(path, now)
-        elif found:
-            act_on(store, verb, found.id, how, now)
+        elif response:
+            act_on(store, verb, response.id, how, now)
 
 
 def act_on(store: Index, verb: str, memory_id: int, how: int, now: Change) -> None:

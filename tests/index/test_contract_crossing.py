@@ -333,7 +333,7 @@ def test_no_verb_reaches_another_project(own: Own, verb: str) -> None:
 @pytest.mark.parametrize("verb", [verb for verb in TRIALS if verb not in NOT_FOR_A_SCOPE])
 def test_no_verb_reaches_another_user(own: Own, verb: str) -> None:
     for trial in TRIALS[verb]:
-        said = answer(trial, own.store.within(BOB))
+        message = answer(trial, own.store.within(BOB))
         # A refusal may repeat what was asked for.
-        assert not [sign for sign in SIGNS if sign in said.replace(PATH, "")], said
+        assert not [sign for sign in SIGNS if sign in message.replace(PATH, "")], message
         assert state(own.store.within(ANA)) == own.seen_by_ana

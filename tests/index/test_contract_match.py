@@ -52,8 +52,8 @@ def test_scores_are_those_of_bm25_as_a_share_of_a_full_match(store: Index) -> No
         times / (times + 1.2 * (0.25 + 0.75 * length / average))
         for times, length in zip((1, 2), lengths[:2], strict=True)
     ]
-    found = {hit.memory_id: hit.score for hit in store.documents.match(["red"], Filter(), 5)}
-    assert found == pytest.approx({1: expected[0], 2: expected[1]}, rel=1e-5)
+    results = {hit.memory_id: hit.score for hit in store.documents.match(["red"], Filter(), 5)}
+    assert results == pytest.approx({1: expected[0], 2: expected[1]}, rel=1e-5)
 
 
 def test_a_word_that_nothing_has_makes_every_match_a_smaller_share(store: Index) -> None:

@@ -465,16 +465,16 @@ def test_folders_are_told_in_numbers_and_follow_every_change(store: Index) -> No
     store.documents.put(entry("specs/001-a/memory/z.md", "three", spec_folder="001-a", tier=Tier.CRITICAL), BY_USER)
     store.documents.put(entry("memory/w.md", "four", created_at=None), undated)
     store.documents.put(entry("specs/001-a/archive/v.md", "five", spec_folder="001-a", archived_folder=True), undated)
-    told = {(one.spec_folder, one.archived_folder, one.tier): one for one in store.documents.tally()}
-    assert told.keys() == {
+    messages = {(one.spec_folder, one.archived_folder, one.tier): one for one in store.documents.tally()}
+    assert messages.keys() == {
         ("001-a", False, Tier.NORMAL),
         ("001-a", False, Tier.CRITICAL),
         (None, False, Tier.NORMAL),
         ("001-a", True, Tier.NORMAL),
     }
-    normal = told["001-a", False, Tier.NORMAL]
+    normal = messages["001-a", False, Tier.NORMAL]
     assert (normal.count, normal.newest, normal.updated_at) == (2, later, BY_USER.at)
-    assert told[None, False, Tier.NORMAL].newest == undated.at
+    assert messages[None, False, Tier.NORMAL].newest == undated.at
     store.documents.put(entry("specs/001-a/memory/x.md", "one more", spec_folder="001-a"), BY_USER)
     again = next(one for one in store.documents.tally() if (one.spec_folder, one.tier) == ("001-a", Tier.NORMAL))
     assert again.changed > normal.changed, "also where the clock stood still"

@@ -193,9 +193,9 @@ def test_names_of_any_kind_are_data_in_an_operation(store: Index) -> None:
     for name in ("a; file in trash/b", "x\ny", '"}, {"', "before it", "größer 数 🚲", "half \ud83d", "'; DROP TABLE"):
         done = operation.Restore(checkpoint=name, safety=name, files=(FileChange(name, trash=name),))
         store.record.amend(1, change_with(done), overrides={"weight": 0.4})
-        found = operation.read(next(iter(store.record.ledger(after=(head(store) - 1)))).operation or {})
-        assert isinstance(found, operation.Restore)
-        assert found.checkpoint == name.encode("utf-8", "replace").decode()
+        result = operation.read(next(iter(store.record.ledger(after=(head(store) - 1)))).operation or {})
+        assert isinstance(result, operation.Restore)
+        assert result.checkpoint == name.encode("utf-8", "replace").decode()
     assert ledger.verify(store.record.ledger()) is None
 
 
@@ -332,12 +332,12 @@ def test_a_session_comes_back_as_it_was(store: Index) -> None:
         "s1", turn=4, loading="auto", last_save_turn=2, attention=(Attention(1, 0.5, 3, "link"),), sent=frozenset({"h"})
     )
     store.record.put_session(given, NOON)
-    found = store.record.session("s1")
-    assert found is not None
-    assert (found.turn, found.loading, found.last_save_turn, found.attention, found.sent) == (
+    result = store.record.session("s1")
+    assert result is not None
+    assert (result.turn, result.loading, result.last_save_turn, result.attention, result.sent) == (
         4, "auto", 2, given.attention, given.sent,
     )  # fmt: skip
-    assert found.seen_at == NOON
+    assert result.seen_at == NOON
     assert store.record.session("s2") is None
 
 

@@ -101,8 +101,8 @@ def test_a_view_reads_its_own_and_nothing_else(peopled: Index, name: str) -> Non
 
 @pytest.mark.parametrize("name", READS)
 def test_an_empty_list_of_paths_sees_nothing(peopled: Index, name: str) -> None:
-    found = READS[name](peopled.within(Scope(prefixes=())))
-    assert found in ([], 0, set(), [0, 0, 0, 0], [None] * 4, (0, 0, 0, {}))
+    result = READS[name](peopled.within(Scope(prefixes=())))
+    assert result in ([], 0, set(), [0, 0, 0, 0], [None] * 4, (0, 0, 0, {}))
 
 
 @pytest.mark.parametrize("name", READS)

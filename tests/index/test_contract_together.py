@@ -27,9 +27,9 @@ def test_others_see_the_writes_when_the_block_is_left_and_the_writer_at_once(sto
         first = store.documents.put(entry("memory/a.md", "alpha"), BY_USER)
         second = store.documents.put(entry("memory/b.md", "beta"), BY_USER)
         assert store.documents.get(second.memory_id).path == "memory/b.md"
-        known = store.documents.get(path="memory/a.md")
-        assert known is not None
-        assert known.id == first.memory_id
+        response = store.documents.get(path="memory/a.md")
+        assert response is not None
+        assert response.id == first.memory_id
         assert [memory.path for memory in store.documents.find(order="path")] == ["memory/a.md", "memory/b.md"]
         thread = threading.Thread(target=lambda: elsewhere.append(len(store.documents.find())))
         thread.start()

@@ -66,15 +66,15 @@ def texts(node: ast.AST) -> str:
 def statements(path: Path) -> list[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-    found = [texts(n) for n in ast.walk(tree) if isinstance(n, ast.JoinedStr | ast.Constant) and id(n) not in parts]
-    return [text for text in found if USED.search(text)]
+    results = [texts(n) for n in ast.walk(tree) if isinstance(n, ast.JoinedStr | ast.Constant) and id(n) not in parts]
+    return [text for text in results if USED.search(text)]
 
 
 def test_every_shared_statement_names_its_project_once_for_each_table() -> None:
     folder = Path(spec_kit_memory.index.sql.__file__).parent
-    found = [(path.name, text) for path in sorted(folder.glob("*.py")) for text in statements(path)]
-    assert len(found) > 80
-    for name, text in found:
+    results = [(path.name, text) for path in sorted(folder.glob("*.py")) for text in statements(path)]
+    assert len(results) > 80
+    for name, text in results:
         fences = text.count("project_id = @p") + text.count("(@p, ") + text.count("SELECT @p, ")
         fences += name == "conditions.py"  # the columns of a memory, before a WHERE that begins with it
         assert fences >= len(USED.findall(text)), f"{name}: {text}"

@@ -98,9 +98,9 @@ def test_the_triggers_are_those_that_opening_an_index_compares_with() -> None:
     with closing(apsw.Connection(":memory:")) as connection:
         connection.execute("BEGIN")
         schema.migrate(connection, ":memory:")
-        found = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type IN ('trigger', 'view')").fetchall()
-        assert schema.digest_of(found) == schema.TRIGGERS
-        assert set(found) <= schema.known_triggers()
+        result = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type IN ('trigger', 'view')").fetchall()
+        assert schema.digest_of(result) == schema.TRIGGERS
+        assert set(result) <= schema.known_triggers()
 
 
 # --- files beside the index ------------------------------------------------------------------

@@ -17,11 +17,11 @@ PAGE = Path(__file__).parents[2] / "docs" / "explain" / "ledger.md"
 
 
 def verify(lines: list[str]) -> subprocess.CompletedProcess[str]:
-    found = re.search(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    assert found
-    assert len(found[1].strip().splitlines()) <= 20
+    match = re.search(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert match
+    assert len(match[1].strip().splitlines()) <= 20
     return subprocess.run(
-        [sys.executable, "-X", "utf8", "-c", found[1]],
+        [sys.executable, "-X", "utf8", "-c", match[1]],
         input="".join(f"{line}\n" for line in lines),
         capture_output=True,
         encoding="utf-8",

@@ -131,9 +131,9 @@ def made(path: Path, count: int = 400) -> Path:
 def leaves(path: Path, kind: str = "leaf") -> list[int]:
     connection = apsw.Connection(str(path))
     sql = "SELECT pageno FROM dbstat WHERE name = 'history' AND pagetype = ? ORDER BY path"
-    found = [int(page) for (page,) in connection.execute(sql, (kind,))]
+    results = [int(page) for (page,) in connection.execute(sql, (kind,))]
     connection.close()
-    return found
+    return results
 
 
 def change(path: Path, page: int, at: int, content: bytes) -> None:
@@ -148,26 +148,26 @@ def read_history(path: Path) -> old_rows.Found:
 
 
 def test_a_sound_table_is_read_as_it_is(tmp_path: Path) -> None:
-    found = read_history(made(tmp_path / "a.sqlite"))
-    assert (len(found.rows), found.whole, found.complete, found.lost_count) == (400, True, True, 0)
+    result = read_history(made(tmp_path / "a.sqlite"))
+    assert (len(result.rows), result.whole, result.complete, result.lost_count) == (400, True, True, 0)
 
 
 def test_rows_below_a_lost_page_are_found_by_themselves(tmp_path: Path) -> None:
     path = made(tmp_path / "a.sqlite")
     change(path, leaves(path, "internal")[0], 0, bytes(PAGE))
-    found = read_history(path)
-    assert (set(found.rows), found.lost_count) == (set(range(1, 401)), 0)
-    assert not found.whole
-    assert found.complete
+    result = read_history(path)
+    assert (set(result.rows), result.lost_count) == (set(range(1, 401)), 0)
+    assert not result.whole
+    assert result.complete
 
 
 def test_rows_of_a_lost_page_are_named_by_an_index(tmp_path: Path) -> None:
     path = made(tmp_path / "a.sqlite")
     change(path, leaves(path)[3], 0, bytes(PAGE))
-    found = read_history(path)
-    assert found.complete
-    assert found.lost_count == 400 - len(found.rows) > 5
-    assert found.lost == set(range(1, 401)) - set(found.rows)
+    result = read_history(path)
+    assert result.complete
+    assert result.lost_count == 400 - len(result.rows) > 5
+    assert result.lost == set(range(1, 401)) - set(result.rows)
 
 
 def test_rows_that_a_page_forgot_are_found_in_it(tmp_path: Path) -> None:
@@ -175,15 +175,15 @@ def test_rows_that_a_page_forgot_are_found_in_it(tmp_path: Path) -> None:
     path = made(tmp_path / "a.sqlite")
     for page in leaves(path)[2:5]:
         change(path, page, 3, b"\x00\x03")
-    found = read_history(path)
-    assert (len(found.rows), found.lost_count, found.whole) == (400, 0, False)
+    result = read_history(path)
+    assert (len(result.rows), result.lost_count, result.whole) == (400, 0, False)
 
 
 def test_children_that_a_page_forgot_are_found(tmp_path: Path) -> None:
     path = made(tmp_path / "a.sqlite")
     change(path, leaves(path, "internal")[0], 3, b"\x00\x02")
-    found = read_history(path)
-    assert (len(found.rows), found.lost_count, found.whole) == (400, 0, False)
+    result = read_history(path)
+    assert (len(result.rows), result.lost_count, result.whole) == (400, 0, False)
 
 
 def test_rows_that_were_deleted_do_not_come_back(tmp_path: Path) -> None:
@@ -193,8 +193,8 @@ def test_rows_that_were_deleted_do_not_come_back(tmp_path: Path) -> None:
     connection.execute("DELETE FROM history WHERE sequence BETWEEN 50 AND 300")
     connection.close()
     change(path, leaves(path, "internal")[0], 0, bytes(PAGE))
-    found = read_history(path)
-    assert set(found.rows) == {*range(1, 50), *range(301, 401)}
+    result = read_history(path)
+    assert set(result.rows) == {*range(1, 50), *range(301, 401)}
 
 
 def test_pages_that_name_each_other_end(tmp_path: Path) -> None:
@@ -202,15 +202,15 @@ def test_pages_that_name_each_other_end(tmp_path: Path) -> None:
     (root,) = leaves(path, "internal")
     pointer = int.from_bytes(path.read_bytes()[(root - 1) * PAGE + 12 : (root - 1) * PAGE + 14], "big")
     change(path, root, pointer, root.to_bytes(4, "big"))  # its first child is itself
-    found = read_history(path)
-    assert len(found.rows) == 400
+    result = read_history(path)
+    assert len(result.rows) == 400
 
 
 def test_without_the_table_of_tables_each_table_is_where_a_new_index_has_it(tmp_path: Path) -> None:
     path = made(tmp_path / "a.sqlite")
     change(path, 1, 0, bytes(PAGE))
-    found = read_history(path)
-    assert (len(found.rows), found.whole) == (400, True)
+    result = read_history(path)
+    assert (len(result.rows), result.whole) == (400, True)
 
 
 def test_a_row_that_makes_no_sense_is_not_taken_over(tmp_path: Path) -> None:
@@ -218,5 +218,5 @@ def test_a_row_that_makes_no_sense_is_not_taken_over(tmp_path: Path) -> None:
     content = path.read_bytes()
     at = content.rindex(b"ADD")
     path.write_bytes(content[:at] + b"\xff\xfe\xfd" + content[at + 3 :])
-    found = read_history(path)
-    assert (len(found.rows), found.lost_count) == (399, 1)
+    result = read_history(path)
+    assert (len(result.rows), result.lost_count) == (399, 1)

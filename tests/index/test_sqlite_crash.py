@@ -124,7 +124,7 @@ def test_a_reader_goes_on_while_the_writer_is_killed(tmp_path: Path) -> None:
     process.wait()
     assert process.stdout is not None
     process.stdout.close()
-    found = {store.documents.get(hit.memory_id).path for hit in store.documents.match(["words"], Filter(), 10_000)}
-    assert {*first, *rest} <= found
+    results = {store.documents.get(hit.memory_id).path for hit in store.documents.match(["words"], Filter(), 10_000)}
+    assert {*first, *rest} <= results
     store.close()
     sound(path, [*first, *rest])

@@ -234,9 +234,9 @@ def test_a_quick_check_of_a_large_index_says_what_it_did_not_come_to(
     large: SqliteIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(maintenance, "SECONDS", 0.0)
-    found = large.care.check(now=NOON, quick=True)
-    assert found.pop("unfinished") == ["links", "documents", "text index", "integrity", "ledger", "vectors"]
-    assert all(said == [] for said in found.values())
+    faults = large.care.check(now=NOON, quick=True)
+    assert faults.pop("unfinished") == ["links", "documents", "text index", "integrity", "ledger", "vectors"]
+    assert all(said == [] for said in faults.values())
     assert "unfinished" not in large.care.check(now=NOON), "without being asked to hurry, it looks at everything"
 
 
@@ -267,9 +267,9 @@ def test_a_quick_check_finds_damage_in_single_tables(
     monkeypatch.setattr(maintenance, "SECONDS", 3600.0)
     plant(tmp_path / "index.sqlite", "UPDATE passage_fts_data SET block = x'ffffffffffff' WHERE id > 1")
     plant(tmp_path / "index.sqlite", "INSERT INTO usage (memory_id) VALUES (55)")
-    found = large.care.check(now=NOON, quick=True)
-    assert "row 55 of usage points to a missing row of memory" in found["integrity"]
-    assert len(found["integrity"]) > 1
+    faults = large.care.check(now=NOON, quick=True)
+    assert "row 55 of usage points to a missing row of memory" in faults["integrity"]
+    assert len(faults["integrity"]) > 1
 
 
 def test_an_index_of_ordinary_size_is_always_looked_at_as_a_whole(
@@ -278,6 +278,6 @@ def test_an_index_of_ordinary_size_is_always_looked_at_as_a_whole(
     monkeypatch.setattr(maintenance, "SECONDS", 0.0)
     store = healthy(tmp_path / "index.sqlite")
     plant(tmp_path / "index.sqlite", "DELETE FROM passage_fts WHERE rowid = 3")
-    found = store.care.check(now=NOON, quick=True)
-    assert found["text index"] == ["1 memory has passages that are not in the text index"]
-    assert "unfinished" not in found
+    faults = store.care.check(now=NOON, quick=True)
+    assert faults["text index"] == ["1 memory has passages that are not in the text index"]
+    assert "unfinished" not in faults

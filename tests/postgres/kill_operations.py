@@ -106,8 +106,8 @@ def in_a_process(server: Server, do: Callable[[], Any]) -> tuple[int, Any]:
             break
         signal.sigtimedwait([signal.SIGCHLD], 0.02)
     with os.fdopen(read_end, "rb") as pipe:
-        said = pipe.read()
-    return status, json.loads(said) if said else None
+        message = pipe.read()
+    return status, json.loads(message) if message else None
 
 
 def answered(server: Server, do: Callable[[], Any]) -> Any:
@@ -223,10 +223,10 @@ def state(work: Work, *, on_server: bool) -> State:
 def looked(work: Work, operation: str) -> State:
     """At both ends of a copy: what was copied from is as it was, and the target has all of it or nothing."""
     _, on_server = OPERATIONS[operation]
-    found = state(work, on_server=on_server)
+    result = state(work, on_server=on_server)
     if operation.startswith("copy"):
-        found["copied"] = _at_target(work, on_server=not on_server)
-    return found
+        result["copied"] = _at_target(work, on_server=not on_server)
+    return result
 
 
 def _at_target(work: Work, *, on_server: bool) -> Any:
@@ -292,13 +292,13 @@ def tried(work: Work, operation: str, kills: int, restarts: int, rng: random.Ran
             assert step > 1, f"{operation}: the {who} was not killed"
             step = step * 9 // 10  # it took fewer this time: what it remembers for a moment depends on the clock
         sys.stderr.write(f"{name}\n")
-        found = answered(server, lambda: looked(work, operation))
-        if found == after:
+        result = answered(server, lambda: looked(work, operation))
+        if result == after:
             whole += 1
             if operation in ("rebuild", "migration"):
                 answered(server, lambda: done(work, operation))
         else:
-            assert found == before, f"{name}: {different(found, before)} and {different(found, after)}"
+            assert result == before, f"{name}: {different(result, before)} and {different(result, after)}"
             answered(server, lambda: done(work, operation))
         assert answered(server, lambda: looked(work, operation)) == after, f"{name}: once more"
     return {"steps": steps, "kills": len(points), "done": whole}

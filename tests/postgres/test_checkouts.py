@@ -234,8 +234,8 @@ def test_by_sql_too_a_transaction_sees_its_checkout_only(
         for checkout, expected in (("", 0), (str(branch._database.checkout), 0), (str(main._database.checkout), 1)):
             connection.execute("SELECT set_config('skm.checkout', %s, true)", (checkout,))
             for table in ("memory", "document", "passage", '"trigger"'):
-                found = connection.execute(f"SELECT count(*) FROM {schema.NAME}.{table}".encode()).fetchone()
-                assert found == (expected,), (table, checkout)
+                result = connection.execute(f"SELECT count(*) FROM {schema.NAME}.{table}".encode()).fetchone()
+                assert result == (expected,), (table, checkout)
 
 
 def test_two_folders_of_one_project_answer_with_their_own_files(server: Server, tmp_path: Path) -> None:

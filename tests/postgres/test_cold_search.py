@@ -110,7 +110,7 @@ def test_a_project_that_is_too_large_for_this_process_is_searched_on_the_server(
     for store in stores:
         store.warm()
     assert [store._shared.loaded is not None for store in stores] == [False, True, True]
-    found = [
+    results = [
         [
             (store.documents.match(["zebra"], Filter(), 9), store.vectors.match([1.0, 0.0, 0.0], Filter(), 9))
             for _ in range(8)
@@ -118,8 +118,8 @@ def test_a_project_that_is_too_large_for_this_process_is_searched_on_the_server(
         for store in stores
     ]
     assert small._shared.loaded is None
-    assert found[0] == found[1] == found[2]
-    assert len(found[0][0][0]) == 2
+    assert results[0] == results[1] == results[2]
+    assert len(results[0][0][0]) == 2
     small._shared._most_bytes = 20_000_000  # there is room now
     for _ in range(4):
         small.documents.match(["zebra"], Filter(), 9)

@@ -71,8 +71,8 @@ def test_a_full_disk_refuses_writes_says_so_and_is_read_on(server: Server, disk:
             for number in range(4):
                 assert talk.search(f"zebra{number}").titles[0] == f"Note {number}"
                 assert not talk.call("memory_load", memoryId=number + 1).is_error
-            told = skm(root, "update", "1", "--title", "A title " * 20, url=url, code=None)
-            assert "error" not in told or "full" in told["error"]["message"]
+            message = skm(root, "update", "1", "--title", "A title " * 20, url=url, code=None)
+            assert "error" not in message or "full" in message["error"]["message"]
             filler.unlink()
             saved = talk.call("memory_save", specFolder="001-core", **SAVE)
             assert not saved.is_error, saved

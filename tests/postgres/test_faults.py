@@ -110,9 +110,9 @@ def test_a_backend_that_is_killed_outright_takes_no_acknowledged_write_along(own
     store = PostgresIndex(own_server.url(), "p", busy_seconds=5)
     for number in range(4):
         until_written(store, number)
-        found = own_server.execute("SELECT pid FROM pg_stat_activity WHERE application_name = 'spec-kit-memory'")
-        assert found
-        os.kill(int(str(found[0][0])), signal.SIGKILL)
+        rows = own_server.execute("SELECT pid FROM pg_stat_activity WHERE application_name = 'spec-kit-memory'")
+        assert rows
+        os.kill(int(str(rows[0][0])), signal.SIGKILL)
     until_written(store, 4)
     assert sorted(memory.path for memory in store.documents.find()) == [f"memory/{number}.md" for number in range(5)]
     assert len(list(store.record.ledger())) == 5
@@ -130,11 +130,11 @@ def test_commands_and_mcp_say_that_a_server_is_gone_and_go_on_when_it_is_back(
         talk.ready(memories=3)
         assert not talk.call("memory_validate", id=1, wasUseful=True).is_error
         own_server.kill()
-        told = skm(root, "search", "zebra1", url=url, code=1)["error"]
+        message = skm(root, "search", "zebra1", url=url, code=1)["error"]
         refused = [
             talk.search("zebra1"),
             talk.call("memory_save", specFolder="001-core", context=session),
-            Answer({"isError": True, "structuredContent": told}),
+            Answer({"isError": True, "structuredContent": message}),
         ]
         for answer in refused:
             assert answer.code == "E020", answer

@@ -168,13 +168,13 @@ def test_nothing_of_a_transaction_stays_on_its_connection(server: Server) -> Non
     store.documents.match(["zebra"], Filter(), 9)
     with store._database.reading() as connection:
         raw = connection.raw
-    found = raw.execute(
+    result = raw.execute(
         "SELECT current_user, session_user, current_setting('skm.project', true),"
         " (SELECT count(*) FROM pg_prepared_statements), (SELECT count(*) FROM pg_listening_channels()),"
         " (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory')"
     ).fetchone()
-    assert found is not None
-    user, session, project, prepared, listening, locks = found
+    assert result is not None
+    user, session, project, prepared, listening, locks = result
     assert user == session
     assert project in (None, "")
     assert (prepared, listening, locks) == (0, 0, 0)

@@ -87,9 +87,9 @@ def test_new_documents_are_written_as_any_other(
     asked = new_document.is_unknown
 
     def counted(connection: Connection, given: Entry) -> bool:
-        found = asked(connection, given)
-        taken.extend([given.path] if found else [])
-        return found
+        result = asked(connection, given)
+        taken.extend([given.path] if result else [])
+        return result
 
     monkeypatch.setattr(new_document, "is_unknown", counted)
     fill(server.url(), quick, together=together).close()

@@ -154,8 +154,8 @@ def test_a_server_and_commands_share_a_workspace_through_it(pooler: Pooler, tmp_
     with Talk(root, **named) as talk:
         talk.ready(memories=5)
         saved = skm(root, "save", "--text", "The gate opens at nine", url=pooler.url(), project=project)["data"]
-        found = talk.search("when does the gate open")
-        assert found.data["results"][0]["id"] == saved["id"]
+        answer = talk.search("when does the gate open")
+        assert answer.data["results"][0]["id"] == saved["id"]
         assert not talk.call("checkpoint_create", name="one").is_error
         assert not talk.call("memory_delete", id=saved["id"]).is_error
         restored = talk.call("checkpoint_restore", name="one")

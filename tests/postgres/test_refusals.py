@@ -118,8 +118,8 @@ def test_commands_and_mcp_say_what_is_wrong_and_what_helps(spoilt: Server, tmp_p
             port = proxy.port
         url = spoilt.url(refusal.database, port=port, user=refusal.user)
         before = spoilt.execute("SELECT count(*) FROM pg_namespace", database=refusal.database) if name in LEFT else []
-        told = skm(root, "save", "--text", TEXT, url=url, code=1, **refusal.environ)
-        require(Answer({"isError": True, "structuredContent": told["error"]}), refusal, port)
+        message = skm(root, "save", "--text", TEXT, url=url, code=1, **refusal.environ)
+        require(Answer({"isError": True, "structuredContent": message["error"]}), refusal, port)
         with Talk(root, SPEC_KIT_MEMORY_INDEX_URL=url, **refusal.environ) as talk:
             require(talk.search("zebra1"), refusal, port)
             require(talk.call("memory_save", context=SESSION), refusal, port)
@@ -142,9 +142,9 @@ def test_whoever_lacks_a_right_is_told_what_the_administrator_types_until_it_wor
             ("GRANT spec_kit_memory_app TO ana", "postgres"),
             ("CREATE EXTENSION vector", "notes"),
         ):
-            told = skm(root, "index", url=fresh.url("notes", user="ana"), code=1)["error"]
-            assert told["code"] == "E020"
-            assert sql.replace("ana", "USER") in told["hint"], told
+            message = skm(root, "index", url=fresh.url("notes", user="ana"), code=1)["error"]
+            assert message["code"] == "E020"
+            assert sql.replace("ana", "USER") in message["hint"], message
             fresh.execute(sql, database=database)
         assert skm(root, "index", url=fresh.url("notes", user="ana"))["data"]["new"] == 1
     finally:
@@ -159,12 +159,12 @@ def test_a_server_that_is_really_too_old_is_refused(tmp_path: Path) -> None:
         pytest.skip("PostgreSQL 15 is not installed (package postgresql-15); a proxy pretends it in another test")
     old = postgres_server.started(version=15)
     try:
-        told = skm(filled(tmp_path / "work", count=1), "index", url=old.url(), code=1)["error"]
+        message = skm(filled(tmp_path / "work", count=1), "index", url=old.url(), code=1)["error"]
     finally:
         postgres_server.ended(old)
-    assert told["code"] == "E020"
-    assert "is PostgreSQL 15" in told["message"]
-    assert "16 and later" in told["hint"]
+    assert message["code"] == "E020"
+    assert "is PostgreSQL 15" in message["message"]
+    assert "16 and later" in message["hint"]
 
 
 def test_the_oldest_supported_server_serves(tmp_path: Path) -> None:
@@ -211,8 +211,8 @@ def test_without_free_connections_commands_and_mcp_are_told_to_try_again(tmp_pat
                 with suppress(psycopg.OperationalError):
                     while True:
                         held.append(psycopg.connect(server.url()))
-                told = skm(root, "save", "--text", TEXT, url=server.url(user="ana"), code=1)["error"]
-                require(Answer({"isError": True, "structuredContent": told}), refusal, server.port, code="E025")
+                message = skm(root, "save", "--text", TEXT, url=server.url(user="ana"), code=1)["error"]
+                require(Answer({"isError": True, "structuredContent": message}), refusal, server.port, code="E025")
                 require(talk.search("zebra1"), refusal, server.port, code="E025")
                 require(talk.call("memory_save", context=SESSION), refusal, server.port, code="E025")
             for connection in held:
@@ -230,9 +230,9 @@ def test_an_address_that_says_a_password_is_refused_by_commands_and_mcp_without_
 ) -> None:
     root = filled(tmp_path / "work", count=1)
     url = spoilt.url(user=f"ana:{PASSWORD}")
-    told = skm(root, "search", "zebra", url=url, code=None)
-    assert PASSWORD not in repr(told)
-    assert "password" in told["error"]["message"] + told["error"]["hint"]
+    message = skm(root, "search", "zebra", url=url, code=None)
+    assert PASSWORD not in repr(message)
+    assert "password" in message["error"]["message"] + message["error"]["hint"]
 
 
 def test_passwords_come_by_the_means_of_postgresql(spoilt: Server, tmp_path: Path) -> None:

@@ -68,11 +68,11 @@ def test_a_replica_is_read_follows_and_refuses_to_write(pair: tuple[Server, Serv
         PostgresIndex(standby.url(), "another")
     reader.close()
     writer.close()
-    found = skm(root, "search", "zebra1", url=standby.url(), project="commands")["data"]["results"]
-    assert found[0]["title"] == "Note 1"
-    told = skm(root, "validate", "1", "--was-useful", url=standby.url(), project="commands", code=1)["error"]
-    assert told["code"] == "E020"
-    assert "only be read" in told["message"]
+    result = skm(root, "search", "zebra1", url=standby.url(), project="commands")["data"]["results"]
+    assert result[0]["title"] == "Note 1"
+    message = skm(root, "validate", "1", "--was-useful", url=standby.url(), project="commands", code=1)["error"]
+    assert message["code"] == "E020"
+    assert "only be read" in message["message"]
     named = {"SPEC_KIT_MEMORY_INDEX_URL": standby.url(), "SPEC_KIT_MEMORY_INDEX_PROJECT": "commands"}
     with Talk(root, **named) as talk:
         assert talk.search("zebra2").titles[0] == "Note 2"

@@ -55,8 +55,8 @@ def test_a_warm_search_asks_the_server_for_the_counters_and_for_nothing_else(ser
     for terms in asked:
         time.sleep(MORE_THAN_BELIEVED)
         with counted() as sent:
-            found = search(store, terms)
-        assert len(found) > len(set(found))  # both legs found some: none of them is read again
+            answer = search(store, terms)
+        assert len(answer) > len(set(answer))  # both legs found some: none of them is read again
         assert len(sent) == 1
         assert "FROM counter" in str(sent)
     store.close()

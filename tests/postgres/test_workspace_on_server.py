@@ -81,15 +81,15 @@ def test_a_deleted_memory_comes_back_from_rows_where_its_trash_is_lost(root: Pat
     path, text = "memory/retry.md", NOTES["memory/retry.md"]
     with Workspace(settings) as workspace:
         workspace.index()
-        found = workspace.search("exponential backoff").results[0]
-        workspace.delete(found.id, delete_file=True)
+        result = workspace.search("exponential backoff").results[0]
+        workspace.delete(result.id, delete_file=True)
         assert not (root / path).exists()
         assert (root / ".spec-kit-memory/trash").is_dir()
         shutil.rmtree(root / ".spec-kit-memory/trash")
     with Workspace(settings) as workspace:
         workspace.undo()
         assert (root / path).read_text(encoding="utf-8") == text
-        assert workspace.search("exponential backoff").results[0].id == found.id
+        assert workspace.search("exponential backoff").results[0].id == result.id
 
 
 def test_an_id_that_was_merged_leads_on_there_too(root: Path, server: Server) -> None:

@@ -179,9 +179,9 @@ def test_a_question_before_anything_is_indexed_is_answered_and_says_so(root: Pat
     @spoken
     async def story() -> None:
         async with connected(live, "legacy") as client:
-            found = told(await client.call_tool("memory_search", {"query": "zebra"}))
-            assert found["data"]["results"] == []
-            assert found["hints"]
+            result = told(await client.call_tool("memory_search", {"query": "zebra"}))
+            assert result["data"]["results"] == []
+            assert result["hints"]
             assert (
                 told(await client.call_tool("memory_match_triggers", {"prompt": "zebra walk"}))["data"]["matches"] == []
             )
@@ -201,10 +201,10 @@ def test_a_question_before_the_vectors_are_there_is_answered_by_text_and_says_so
     @spoken
     async def story() -> None:
         async with connected(live, "legacy") as client:
-            found = told(await client.call_tool("memory_search", {"query": "zebra walks"}))["data"]
-            assert len(found["results"]) == 3
-            assert found["method"] == "text"
-            assert "not embedded yet" in json.dumps(found["unavailable"])
+            result = told(await client.call_tool("memory_search", {"query": "zebra walks"}))["data"]
+            assert len(result["results"]) == 3
+            assert result["method"] == "text"
+            assert "not embedded yet" in json.dumps(result["unavailable"])
 
     try:
         story()
@@ -321,9 +321,9 @@ def test_a_wrong_key_of_a_provider_keeps_neither_the_server_nor_a_search_from_an
     say(process, INITIALIZE)
     assert hear(process.stdout)["result"]["serverInfo"]["name"] == "spec_kit_memory"
     say(process, INITIALIZED, call(2, "memory_search", query="zebra walks"))
-    found = hear(process.stdout)["result"]
-    assert not found["isError"]
-    assert len(found["structuredContent"]["data"]["results"]) == 3
+    result = hear(process.stdout)["result"]
+    assert not result["isError"]
+    assert len(result["structuredContent"]["data"]["results"]) == 3
     process.communicate(timeout=120)
     assert process.returncode == 0
 
@@ -334,14 +334,14 @@ def test_a_client_killed_over_http_does_not_disturb_another(root: Path) -> None:
     with subprocess.Popen(words, stderr=subprocess.PIPE) as server:
         try:
             assert server.stderr is not None
-            found = re.search(r"http://[\d.]+:(\d+)/mcp", server.stderr.readline().decode())
-            assert found is not None
+            match = re.search(r"http://[\d.]+:(\d+)/mcp", server.stderr.readline().decode())
+            assert match is not None
 
             async def story() -> None:
                 with anyio.fail_after(60):
                     for _ in range(3):
-                        await _vanish(int(found[1]))
-                    async with Client(found[0]) as client:
+                        await _vanish(int(match[1]))
+                    async with Client(match[0]) as client:
                         assert not (await client.call_tool("memory_list", {})).is_error
 
             anyio.run(story)

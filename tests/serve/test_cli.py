@@ -116,9 +116,9 @@ def snapshot(here: Path, capsys: pytest.CaptureFixture[str]) -> Path:
 def test_a_restore_in_a_script_needs_yes(snapshot: Path, capsys: pytest.CaptureFixture[str], more: list[str]) -> None:
     head = (run(["ledger", "head"]), capsys.readouterr().out)
     assert run(["checkpoint", "restore", "before", *more]) == 1
-    said = capsys.readouterr()
-    assert "E031" in said.out + said.err
-    assert "--yes" in said.out + said.err
+    printed = capsys.readouterr()
+    assert "E031" in printed.out + printed.err
+    assert "--yes" in printed.out + printed.err
     assert (run(["ledger", "head"]), capsys.readouterr().out) == head
     assert run(["checkpoint", "restore", "before", "--yes", *more]) == 0
 
@@ -128,8 +128,8 @@ def test_deleting_a_checkpoint_in_a_script_needs_yes_as_nothing_brings_it_back(
 ) -> None:
     assert run(["checkpoint", "create", "kept"]) == 0
     assert run(["checkpoint", "delete", "kept"]) == 1
-    said = capsys.readouterr()
-    assert "--yes" in said.out + said.err
+    printed = capsys.readouterr()
+    assert "--yes" in printed.out + printed.err
     assert run(["checkpoint", "delete", "kept", "--yes"]) == 0
     assert run(["checkpoint", "delete", "kept", "--yes"]) == 1
 
@@ -227,9 +227,9 @@ def test_personal_memory_that_was_never_made_says_how_to_make_it(
 ) -> None:
     monkeypatch.setattr("spec_kit_memory.settings.own_folders.personal_vault", lambda: here / "nowhere" / "personal")
     assert run(["--personal", *command.split()]) == 1
-    told = capsys.readouterr().err
-    assert "skm init --personal" in told
-    assert "--workspace" not in told
+    printed = capsys.readouterr().err
+    assert "skm init --personal" in printed
+    assert "--workspace" not in printed
 
 
 def test_personal_memory_without_a_home_is_not_the_project_that_one_stands_in(
@@ -255,9 +255,9 @@ def test_a_list_says_in_a_sentence_which_memories_a_remark_is_about(count: int, 
 
 def test_a_list_counts_the_remarks_that_it_does_not_show() -> None:
     cards = tuple(card(number, problems=(f"remark {number}",)) for number in range(1, 8))
-    told = drawn(answers.ListAnswer(outcome="", memories=cards, total=7))
-    assert "remark 5\n" in told
-    assert "2 more remarks; --json has them all" in told
+    message = drawn(answers.ListAnswer(outcome="", memories=cards, total=7))
+    assert "remark 5\n" in message
+    assert "2 more remarks; --json has them all" in message
 
 
 def test_a_broken_setting_is_an_error_and_no_traceback(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -328,9 +328,9 @@ def test_a_bad_configuration_advises_what_works(
     (here / ".spec-kit-memory").mkdir()
     (here / ".spec-kit-memory" / "config.jsonc").write_text(config, encoding="utf-8")
     assert run(["list"]) == 1
-    said = capsys.readouterr().err
-    assert told in said
-    assert "`skm config show`" in said
+    printed = capsys.readouterr().err
+    assert told in printed
+    assert "`skm config show`" in printed
     assert run(["config", "show"]) == 0
     shown = capsys.readouterr().out
     assert told in shown
@@ -492,10 +492,10 @@ def result(**more: Any) -> answers.Result:
 @pytest.mark.parametrize(("count", "more"), [(5, ""), (6, "… and 1 more"), (400, "… and 395 more")])
 def test_a_scan_shows_five_warnings_and_counts_the_rest(count: int, more: str) -> None:
     warnings = tuple(answers.FileWarning(path=f"{n}.md", line=3, message="unknown tier") for n in range(count))
-    said = drawn(answers.IndexAnswer(outcome="done", warnings=warnings)).splitlines()
-    assert sum("unknown tier" in line for line in said) == 5
-    assert said[-1].startswith(more)
-    assert any(line.startswith("…") for line in said) is bool(more)
+    message = drawn(answers.IndexAnswer(outcome="done", warnings=warnings)).splitlines()
+    assert sum("unknown tier" in line for line in message) == 5
+    assert message[-1].startswith(more)
+    assert any(line.startswith("…") for line in message) is bool(more)
 
 
 def test_text_of_a_memory_cannot_steer_the_terminal() -> None:

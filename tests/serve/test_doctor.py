@@ -44,17 +44,17 @@ def bad(diagnosis: Diagnosis) -> list[str]:
 @pytest.mark.parametrize("scope", ["project", "user"])
 def test_a_host_that_is_connected_is_in_order(host: str, scope: str, root: Path) -> None:
     hosts.install(host, root=root, scope=scope, apply=True)
-    found = doctor.diagnose(HOSTS[host], root=root)
-    assert bad(found) == [], found.findings
-    assert found.scope == scope or host == "cline"  # which has one file for both
-    looked_at = {each.about for each in found.findings}
+    result = doctor.diagnose(HOSTS[host], root=root)
+    assert bad(result) == [], result.findings
+    assert result.scope == scope or host == "cline"  # which has one file for both
+    looked_at = {each.about for each in result.findings}
     assert {"configuration", "program", "handshake", "tools", "first call", "PATH"} <= looked_at
 
 
 def test_a_host_that_is_not_connected_is_told_how(root: Path) -> None:
-    found = doctor.diagnose(HOSTS["codex"], root=root)
-    assert bad(found) == ["configuration"]
-    assert found.hints == ("Run `skm install codex`.",)
+    result = doctor.diagnose(HOSTS["codex"], root=root)
+    assert bad(result) == ["configuration"]
+    assert result.hints == ("Run `skm install codex`.",)
 
 
 def test_a_program_that_went_away_is_named(root: Path) -> None:
@@ -63,9 +63,9 @@ def test_a_program_that_went_away_is_named(root: Path) -> None:
     content = json.loads(path.read_text())
     content["mcpServers"]["spec_kit_memory"] |= {"command": "/gone/skm", "args": ["serve"]}
     path.write_text(json.dumps(content))
-    found = doctor.diagnose(HOSTS["claude-code"], root=root)
-    assert bad(found)[0] == "program"
-    assert "/gone/skm" in next(each.detail for each in found.findings if each.about == "program")
+    result = doctor.diagnose(HOSTS["claude-code"], root=root)
+    assert bad(result)[0] == "program"
+    assert "/gone/skm" in next(each.detail for each in result.findings if each.about == "program")
 
 
 def test_another_program_under_our_name_is_not_us(root: Path, tmp_path: Path) -> None:
@@ -89,8 +89,8 @@ def test_a_server_that_dies_says_its_last_words(root: Path, tmp_path: Path) -> N
     content = json.loads(path.read_text())
     content["mcpServers"]["spec_kit_memory"] |= {"command": str(dying), "args": ["serve"]}
     path.write_text(json.dumps(content))
-    found = doctor.diagnose(HOSTS["claude-code"], root=root)
-    assert "no disk" in next(each.detail for each in found.findings if each.about == "handshake")
+    result = doctor.diagnose(HOSTS["claude-code"], root=root)
+    assert "no disk" in next(each.detail for each in result.findings if each.about == "handshake")
 
 
 def test_a_hook_that_was_taken_out_or_fails_is_found(root: Path) -> None:
@@ -106,9 +106,9 @@ def test_a_hook_that_was_taken_out_or_fails_is_found(root: Path) -> None:
 def test_a_server_that_ends_after_its_first_answers_is_found(root: Path) -> None:
     hosts.install("claude-code", root=root, apply=True)
     change(root / ".mcp.json", args=[*argv(entry_of(root / ".mcp.json"))[1:], "--tols", "lean"])
-    found = doctor.diagnose(HOSTS["claude-code"], root=root)
-    assert bad(found) == ["first call"]
-    assert "--tols" in only(found, "first call")[0]
+    result = doctor.diagnose(HOSTS["claude-code"], root=root)
+    assert bad(result) == ["first call"]
+    assert "--tols" in only(result, "first call")[0]
 
 
 def test_an_index_that_cannot_be_read_is_told_with_its_remedy(root: Path) -> None:
@@ -182,9 +182,9 @@ def test_a_configuration_that_cannot_be_read_is_to_be_corrected_first(broken: st
 )
 def test_an_entry_that_names_no_program_is_said_to(entry: object, root: Path) -> None:
     (root / ".mcp.json").write_text(json.dumps({"mcpServers": {"spec_kit_memory": entry}}))
-    found = doctor.diagnose(HOSTS["claude-code"], root=root)
-    assert bad(found) == ["configuration"]
-    assert found.hints == ("Run `skm install claude-code`.",)
+    result = doctor.diagnose(HOSTS["claude-code"], root=root)
+    assert bad(result) == ["configuration"]
+    assert result.hints == ("Run `skm install claude-code`.",)
 
 
 @pytest.mark.parametrize(
@@ -297,8 +297,8 @@ def test_a_plugin_that_is_missing_or_of_another_program_is_found(root: Path) -> 
     plugin.write_text(plugin.read_text().replace("const PROGRAM = [", 'const PROGRAM = ["/gone", '))
     assert bad(doctor.diagnose(HOSTS["opencode"], root=root)) == ["hook plugin"]
     plugin.unlink()
-    found = doctor.diagnose(HOSTS["opencode"], root=root)
-    assert (bad(found), found.hints) == (["hook plugin"], ("Run `skm install opencode`.",))
+    result = doctor.diagnose(HOSTS["opencode"], root=root)
+    assert (bad(result), result.hints) == (["hook plugin"], ("Run `skm install opencode`.",))
 
 
 def test_another_skm_on_the_path_is_named(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,8 +128,8 @@ def test_every_request_is_answered_exactly_once(root: Path, messages: list[dict[
         say(process, *messages)
     heard += ended(process, answers=0 if pause else sum("id" in message for message in messages))
     assert sorted(str(answer["id"]) for answer in heard) == sorted(str(each["id"]) for each in messages if "id" in each)
-    found = next(answer for answer in heard if answer["id"] == 3)
-    assert "Token decision" in found["result"]["content"][0]["text"]
+    result = next(answer for answer in heard if answer["id"] == 3)
+    assert "Token decision" in result["result"]["content"][0]["text"]
 
 
 def test_resources_are_heard_of_at_once_and_the_folders_when_a_host_asks_again(root: Path) -> None:

@@ -106,9 +106,9 @@ def test_a_prompt_that_triggers_nothing_adds_nothing(host: str, root: Path) -> N
 def test_what_a_hook_added_before_does_not_trigger_itself(root: Path) -> None:
     added = "<hook_context>Remembered: ask before a deploy.</hook_context>\n\n"
     given = {"session_id": "9e31", "cwd": str(root), "prompt": added + "What was our token lifetime again?"}
-    told = said(answered("prompt", "--host", "gemini", given=given))
-    assert "Tokens live fifteen minutes" in told
-    assert "Ask before a deploy" not in told
+    message = said(answered("prompt", "--host", "gemini", given=given))
+    assert "Tokens live fifteen minutes" in message
+    assert "Ask before a deploy" not in message
 
 
 def test_a_wish_to_save_is_passed_on(root: Path) -> None:
@@ -143,9 +143,9 @@ def test_a_session_starts_with_rules(host: str, root: Path) -> None:
 def test_a_rule_that_the_session_started_with_is_not_told_again_by_a_prompt(root: Path) -> None:
     start = {"session_id": "5e55", "cwd": str(root), "source": "startup"}
     assert "Somebody must agree." in said(answered("session-start", given=start))
-    told = said(answered("prompt", given={**start, "prompt": "May I deploy this?"}))
-    assert "Ask before a deploy" in told
-    assert "Somebody must agree." not in told
+    message = said(answered("prompt", given={**start, "prompt": "May I deploy this?"}))
+    assert "Ask before a deploy" in message
+    assert "Somebody must agree." not in message
 
 
 def test_a_rule_that_a_prompt_brought_up_is_not_told_again_at_a_start(root: Path) -> None:

@@ -320,9 +320,9 @@ def serving(root: Path, *more: str) -> Iterator[tuple[str, str, subprocess.Popen
         try:
             assert process.stderr is not None
             first = process.stderr.readline().decode()
-            found = re.search(r"http://\S+", first)
-            assert found, first
-            yield found.group(), first + process.stderr.readline().decode(), process
+            match = re.search(r"http://\S+", first)
+            assert match, first
+            yield match.group(), first + process.stderr.readline().decode(), process
         finally:
             process.kill()
             process.communicate()
@@ -344,8 +344,8 @@ def test_a_story_over_http_with_two_clients_and_a_clean_end(tmp_path: Path, mode
                     Client(streamable_http_client(address, http_client=http), mode=mode) as two,
                 ):
                     await one.call_tool("memory_index_scan", {})
-                    found = await two.call_tool("memory_search", {"query": "deploy Tuesdays"})
-                    assert found.structured_content["data"]["results"][0]["title"] == "Habits"
+                    result = await two.call_tool("memory_search", {"query": "deploy Tuesdays"})
+                    assert result.structured_content["data"]["results"][0]["title"] == "Habits"
 
         anyio.run(story)
         assert httpx2.post(address, headers=HEADERS, content=json.dumps(INITIALIZE)).status_code == 401

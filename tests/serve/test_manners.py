@@ -194,10 +194,10 @@ def test_numbers_are_told_in_words_of_people(example: Path, capsys: pytest.Captu
     assert run(["init"]) == run(["index"]) == 0
     capsys.readouterr()
     assert run(["stats"]) == 0
-    said = capsys.readouterr().out
-    names = re.findall(r"\b[a-z]+(?:[A-Z][a-z]+|_[a-z]+)+\b", said.replace("z_archive", ""))
-    assert not names, said
-    assert "on average" in said
+    printed = capsys.readouterr().out
+    names = re.findall(r"\b[a-z]+(?:[A-Z][a-z]+|_[a-z]+)+\b", printed.replace("z_archive", ""))
+    assert not names, printed
+    assert "on average" in printed
 
 
 # --- names --------------------------------------------------------------------------------------------------------

@@ -334,14 +334,14 @@ def test_a_resource_that_is_not_there_is_a_protocol_error(live: LiveWorkspace, m
 async def test_prompts_take_their_arguments(live: LiveWorkspace, mode: str) -> None:
     async with connected(live, mode) as client:
         names = [prompt.name for prompt in (await client.list_prompts()).prompts]
-        found = await client.get_prompt("search", {"query": "why {name} JWT?"})
+        result = await client.get_prompt("search", {"query": "why {name} JWT?"})
         resumed = await client.get_prompt("resume", {"specFolder": "007-auth"})
         with pytest.raises(MCPError, match="query"):
             await client.get_prompt("search", {})
         with pytest.raises(MCPError, match="nonsense"):
             await client.get_prompt("nonsense", {})
     assert names == ["save", "search", "checkpoint", "resume"]
-    assert "why {name} JWT?" in found.messages[0].content.text  # type: ignore[union-attr]
+    assert "why {name} JWT?" in result.messages[0].content.text  # type: ignore[union-attr]
     assert "what is {remembered}" in resumed.messages[0].content.text  # type: ignore[union-attr]
 
 

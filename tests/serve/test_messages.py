@@ -104,8 +104,10 @@ def test_what_is_no_advice_stays_as_it_is(text: str) -> None:
 def test_an_error_says_its_next_steps_to_each_reader() -> None:
     failure = BadParameter("Why.", hint=("Correct the keys.", advise("show-settings")))
     assert failure.hint == "Correct the keys. `skm config show` tells every key and what is wrong."
-    told = render.error(failure)["hint"]
-    assert told == "Correct the keys. The user can correct them; `skm config show` tells every key and what is wrong."
+    message = render.error(failure)["hint"]
+    assert (
+        message == "Correct the keys. The user can correct them; `skm config show` tells every key and what is wrong."
+    )
     missing = MemoryNotFound("There is no memory 5.", hint=("it is being read", advise("list-ids")))
     assert missing.hint == "it is being read; `list()` shows the ids"
     assert render.error(missing, say=messages.for_person)["hint"] == "it is being read; `skm list` shows the ids"
@@ -154,9 +156,9 @@ def test_no_error_names_a_tool_a_command_or_an_option_but_by_advice() -> None:
 
 @pytest.mark.parametrize("code", TABLE)
 def test_a_model_is_told_of_no_option_and_of_commands_only_for_the_user(code: str) -> None:
-    said = spelling.spelled(TABLE[code].model, edge="model")
-    if re.search(r"(?<![\w-])--[a-z]|\bskm\b", said):
-        assert "user" in said, said
+    message = spelling.spelled(TABLE[code].model, edge="model")
+    if re.search(r"(?<![\w-])--[a-z]|\bskm\b", message):
+        assert "user" in message, message
     assert not re.search(r"\b(?:memory|checkpoint)_[a-z_]+\b", spelling.spelled(TABLE[code].person, edge="person"))
 
 

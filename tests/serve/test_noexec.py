@@ -40,8 +40,8 @@ def test_everything_works_where_nothing_may_be_started(root: Path) -> None:
         subprocess.run([script], check=False)
     saved = skm(root, "save", "--text", "The numbat eats termites.")
     assert saved.returncode == 0, saved.stderr
-    found = skm(root, "search", "numbat")
-    assert "termites" in found.stdout, found.stderr
+    result = skm(root, "search", "numbat")
+    assert "termites" in result.stdout, result.stderr
     installed = skm(root, "install", "claude-code", "--yes")
     assert installed.returncode == 0, installed.stderr
     assert sys.executable in (root / ".mcp.json").read_text(encoding="utf-8")

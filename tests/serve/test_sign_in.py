@@ -185,9 +185,9 @@ def test_without_a_token_one_is_told_where_to_get_one(client: TestClient) -> Non
     answer = post(client, None)
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"] == f'Bearer scope="memory:read", resource_metadata="{METADATA}"'
-    found = client.get(METADATA)
-    assert found.status_code == 200
-    content = found.json()
+    response = client.get(METADATA)
+    assert response.status_code == 200
+    content = response.json()
     assert content["resource"] == AUDIENCE
     assert content["scopes_supported"] == list(SCOPES)
     assert content["bearer_methods_supported"] == ["header"]
@@ -272,10 +272,10 @@ def test_a_token_that_does_not_hold_is_refused(attack: str, client: TestClient, 
     token = REFUSED[attack](authority)
     answer = post(client, token)
     assert answer.status_code == 401
-    said = answer.headers["www-authenticate"]
-    assert said.startswith('Bearer error="invalid_token"')
-    assert f'resource_metadata="{METADATA}"' in said
-    assert token not in answer.text + said
+    message = answer.headers["www-authenticate"]
+    assert message.startswith('Bearer error="invalid_token"')
+    assert f'resource_metadata="{METADATA}"' in message
+    assert token not in answer.text + message
     # And nothing was kept of it: the next good one is let in.
     assert post(client, authority.token()).status_code == 200
 
@@ -369,10 +369,10 @@ def test_too_little_is_answered_with_all_that_is_needed(
 ) -> None:
     answer = called(client, authority.token(scope=scope), tool, **arguments)
     assert answer.status_code == 403
-    said = answer.headers["www-authenticate"]
-    assert 'error="insufficient_scope"' in said
-    assert f'scope="{named}"' in said
-    assert f'resource_metadata="{METADATA}"' in said
+    message = answer.headers["www-authenticate"]
+    assert 'error="insufficient_scope"' in message
+    assert f'scope="{named}"' in message
+    assert f'resource_metadata="{METADATA}"' in message
 
 
 def test_scopes_are_read_in_the_form_of_other_issuers(client: TestClient, authority: Authority) -> None:
@@ -581,9 +581,9 @@ def test_what_an_issuer_must_not_answer(path: str, status: int, body: bytes, aut
 
 
 def test_metadata_of_openid_connect_is_read_where_there_is_no_other(authority: Authority) -> None:
-    found = authority.answer(ABOUT)
+    result = authority.answer(ABOUT)
     authority.answers[ABOUT] = (404, b"")
-    authority.answers["/.well-known/openid-configuration"] = found
+    authority.answers["/.well-known/openid-configuration"] = result
     assert checked(authority, Clock()).check(authority.token())
 
 

@@ -184,8 +184,8 @@ def test_a_person_signs_in_reads_and_is_asked_for_more_to_write(place: Place, mo
                 httpx2.AsyncClient(auth=ana.provider(place), timeout=DEADLINE_SECONDS) as http,
                 Client(streamable_http_client(place.address, http_client=http), mode=mode) as client,
             ):
-                found = data_of(await client.call_tool("memory_search", {"query": "MQTT docks"}))
-                assert found["results"][0]["title"] == "Docks"
+                result = data_of(await client.call_tool("memory_search", {"query": "MQTT docks"}))
+                assert result["results"][0]["title"] == "Docks"
                 assert ana.asked == ["memory:read"]
                 context = {"title": f"Kestrel of {ana.name}", "sessionSummary": "Kestrels hover."}
                 saved = data_of(await client.call_tool("memory_save", {"context": context, "create": True}))

@@ -59,7 +59,7 @@ async def one_round(client: Client, number: int) -> None:
     """Different every time, so that no cache answers, and with an error among it."""
     session = f"session-{number % 7}"
     query = {"query": f"token {number} minutes", "sessionId": session, "includeContent": True}
-    found = await client.call_tool("memory_search", query)
-    assert not found.is_error, found
+    result = await client.call_tool("memory_search", query)
+    assert not result.is_error, result
     await client.call_tool("memory_match_triggers", {"prompt": f"decision {number}", "sessionId": session})
     assert (await client.call_tool("memory_load", {"memoryId": 10_000 + number})).is_error

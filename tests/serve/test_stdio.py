@@ -80,9 +80,9 @@ def test_a_story_over_standard_input_and_output(root: Path, mode: str) -> None:
             async with Client(parameters, mode=mode) as client:
                 assert len((await client.list_tools()).tools) > 20
                 await client.call_tool("memory_index_scan", {})
-                found = await client.call_tool("memory_search", {"query": "JWT refresh"})
-                assert not found.is_error, found
-                assert found.structured_content["data"]["results"][0]["title"] == "Token decision"
+                result = await client.call_tool("memory_search", {"query": "JWT refresh"})
+                assert not result.is_error, result
+                assert result.structured_content["data"]["results"][0]["title"] == "Token decision"
                 missing = await client.call_tool("memory_load", {"memoryId": 999})
                 assert missing.is_error
                 assert missing.structured_content["code"] == "E080"

@@ -121,9 +121,9 @@ def test_a_server_ends_in_the_middle_of_a_call_that_does_not(root: Path, number:
 def test_a_server_over_http_ends_in_the_middle_of_a_call_that_does_not(root: Path, number: int, hang: str) -> None:
     with running(root, "serve", "--http", "--port", "0", "--no-token", hang=HANG[hang]) as process:
         assert process.stderr is not None
-        found = re.search(rb"http://\S+", process.stderr.readline())
-        assert found
-        threading.Thread(target=_search, args=(found[0].decode(),), daemon=True).start()
+        match = re.search(rb"http://\S+", process.stderr.readline())
+        assert match
+        threading.Thread(target=_search, args=(match[0].decode(),), daemon=True).start()
         until((root.parent / "reached").exists)
         process.send_signal(number)
         assert process.wait(SECONDS) == 0

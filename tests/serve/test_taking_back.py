@@ -49,8 +49,8 @@ def cards() -> dict[int, dict[str, Any]]:
 
 
 def files(root: Path) -> dict[str, bytes]:
-    found = {path.relative_to(root).as_posix(): path for path in root.rglob("*") if path.is_file()}
-    return {name: path.read_bytes() for name, path in found.items() if not name.startswith(".spec-kit-memory")}
+    results = {path.relative_to(root).as_posix(): path for path in root.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in results.items() if not name.startswith(".spec-kit-memory")}
 
 
 def link_keys(memory_id: int) -> list[tuple[int, int, str]]:

@@ -88,8 +88,8 @@ def named(tool: Tool, name: str) -> Parameter:
 
 
 def value_of(request: Request, parameter: Parameter) -> Any:
-    found = getattr(request, parameter.same_as or parameter.argument)
-    return list(found) if isinstance(found, tuple) else found
+    result = getattr(request, parameter.same_as or parameter.argument)
+    return list(result) if isinstance(result, tuple) else result
 
 
 def refused(tool: Tool, arguments: Any) -> SpecKitMemoryError:
@@ -120,8 +120,8 @@ def test_the_lean_set_is_what_an_agent_needs_daily() -> None:
 
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_defaults_are_those_promised(name: str) -> None:
-    told = {p.name: p.shown_default for p in BY_NAME[name].parameters if p.shown_default is not None}
-    assert DEFAULTS[name].items() <= told.items()
+    messages = {p.name: p.shown_default for p in BY_NAME[name].parameters if p.shown_default is not None}
+    assert DEFAULTS[name].items() <= messages.items()
 
 
 def test_what_destroys_says_so_and_what_reads_says_so() -> None:

@@ -52,8 +52,8 @@ class Remote:
         return self.git("hash-object", "-w", "--stdin", data=data)
 
     def tip(self, branch: str = "main") -> str | None:
-        found = self.git("for-each-ref", "--format=%(objectname)", f"refs/heads/{branch}")
-        return found or None
+        result = self.git("for-each-ref", "--format=%(objectname)", f"refs/heads/{branch}")
+        return result or None
 
     def commit(
         self, files: Mapping[str, str | None], *, branch: str = "main", force: bool = False, mode: str = "100644"

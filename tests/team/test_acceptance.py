@@ -50,9 +50,9 @@ def replica(database: TeamDatabase, tmp_path: Path) -> Iterator[Replica]:
 
 
 def outbox(workspace: Workspace) -> Outbox:
-    found = workspace._runtime.whole.outbox
-    assert isinstance(found, Outbox)
-    return found
+    result = workspace._runtime.whole.outbox
+    assert isinstance(result, Outbox)
+    return result
 
 
 def waiting(workspace: Workspace) -> list[Waiting]:
@@ -320,8 +320,8 @@ def test_an_error_of_the_servers_disk_names_no_folder_of_the_server(replica: Rep
         ):
             with pytest.raises(SpecKitMemoryError) as caught:
                 call()
-            told = [caught.value.message, caught.value.hint, *map(str, caught.value.details.values())]
-            assert not any(str(tmp_path) in one for one in told), told
+            messages = [caught.value.message, caught.value.hint, *map(str, caught.value.details.values())]
+            assert not any(str(tmp_path) in one for one in messages), messages
     finally:
         root.unlink()
     assert workspace.load(saved.id).text
@@ -368,6 +368,6 @@ def test_nobody_is_sent_to_a_command_that_only_the_server_has(replica: Replica) 
     ]
     for advice in offered:
         for say in (for_model, for_person):
-            told = " ".join(map(say, advice))
-            assert "under Time" in told
-            assert "skm" not in told
+            message = " ".join(map(say, advice))
+            assert "under Time" in message
+            assert "skm" not in message

@@ -259,9 +259,9 @@ def test_the_scope_of_an_access_token_holds_below_its_users_role(served: Served)
 
 def test_who_may_use_several_projects_names_one_and_can_search_all(served: Served) -> None:
     eve = served.token("static", "eve", "reader", "shop", "bank")
-    asked = served.call(eve, "memory_search", query="kestrel vault")
-    assert asked["code"] == "E031"
-    assert "bank, shop" in asked["message"]
+    result = served.call(eve, "memory_search", query="kestrel vault")
+    assert result["code"] == "E031"
+    assert "bank, shop" in result["message"]
     one = served.call(eve, "memory_search", query="kestrel vault", project="bank")["data"]["results"]
     assert [row["title"] for row in one] == ["Notes of the bank"]
     both = served.call(eve, "memory_search", query="till and kestrel vault", projects=["all"])["data"]
@@ -343,27 +343,27 @@ def test_ones_own_note_is_neither_shown_to_colleagues_nor_changed_by_them(served
     ana = served.token(kind, "ana", "writer", "shop")
     own = served.keep_own(ana, "Diary", "My own kestrel.")
     hers = {"query": "diary kestrel", "sessionId": "of-ana"}
-    found = served.call(ana, "memory_search", **hers)["data"]["results"][0]
-    assert found["title"] == "Diary"
+    result = served.call(ana, "memory_search", **hers)["data"]["results"][0]
+    assert result["title"] == "Diary"
     served.call(ana, "memory_context", prompt="my own diary phrase", sessionId="of-ana")
-    calls = of_an_own_note(own, found["path"])
+    calls = of_an_own_note(own, result["path"])
     assert set(calls) == set(CALLS)
     telling = re.compile(r"diary|own kestrel|users/ana", re.IGNORECASE)
     for role in ("reader", "writer", "admin"):
         other = served.token(kind, f"ben-{role}", role, "shop")
         for tool, arguments in calls.items():
-            told = json.dumps(served.call(other, tool, **arguments))
+            message = json.dumps(served.call(other, tool, **arguments))
             for said in (json.dumps(value)[1:-1] for value in arguments.values() if isinstance(value, str)):
-                told = told.replace(said, "")
-            assert not telling.search(told), (role, tool, told)
+                message = message.replace(said, "")
+            assert not telling.search(message), (role, tool, message)
         for uri in (
             f"memory://shop/{own}",
             f"memory://{own}",
-            f"memory://shop/{found['path']}",
+            f"memory://shop/{result['path']}",
             "memory://shop/recent",
         ):
-            told = served.ask(other, "resources/read", {"uri": uri}, uri).text
-            assert not telling.search(told.replace(found["path"], "")), (role, uri, told)
+            message = served.ask(other, "resources/read", {"uri": uri}, uri).text
+            assert not telling.search(message.replace(result["path"], "")), (role, uri, message)
         for method in ("resources/list", "prompts/list"):
             assert not telling.search(served.ask(other, method, {}).text)
         counted = served.call(other, "memory_stats")["data"]["totals"]["memories"]
@@ -424,8 +424,8 @@ def test_the_past_shows_no_colleagues_own_note(served: Served, kind: str) -> Non
     then = datetime.now(UTC).isoformat()
     served.call(ana, "memory_delete", id=own)
     for token, count in ((ana, 1), (ben, 0)):
-        found = served.call(token, "memory_search", query="diary kestrel", asOf=then)["data"]["results"]
-        assert sum(row["title"] == "Diary" for row in found) == count
+        result = served.call(token, "memory_search", query="diary kestrel", asOf=then)["data"]["results"]
+        assert sum(row["title"] == "Diary" for row in result) == count
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -439,8 +439,8 @@ def test_what_one_saves_is_the_projects_unless_it_is_said_to_be_personal(served:
         context = {"title": f"Heron {vault}", "sessionSummary": f"The heron of the {vault} eats at dusk."}
         assert "data" in served.call(ana, "memory_save", context=context, vault=vault)
     for token, titles in ((ana, {"Heron project", "Heron personal"}), (ben, {"Heron project"})):
-        found = served.call(token, "memory_search", query="heron eats at dusk")["data"]["results"]
-        assert {row["title"] for row in found if "Heron" in row["title"]} == titles
+        result = served.call(token, "memory_search", query="heron eats at dusk")["data"]["results"]
+        assert {row["title"] for row in result if "Heron" in row["title"]} == titles
 
 
 @pytest.mark.parametrize("attack", sorted(REFUSED))
@@ -498,8 +498,8 @@ def test_an_admin_restores_what_a_writer_kept_and_nobodys_own_notes_are_in_it(se
     assert restored["removed"] == 0
     assert "title: Notes of the shop" in served.call(ana, "memory_load", memoryId=1)["data"]["text"]
     for token, person in ((ana, "ana"), (ben, "ben")):
-        found = served.call(token, "memory_search", query="diary kestrel", limit=50)["data"]["results"]
-        assert [row["title"] for row in found if "Diary" in row["title"]] == [f"Diary of {person}"]
+        result = served.call(token, "memory_search", query="diary kestrel", limit=50)["data"]["results"]
+        assert [row["title"] for row in result if "Diary" in row["title"]] == [f"Diary of {person}"]
     assert served.call(ben, "checkpoint_delete", name="by-ana")["data"]["name"] == "by-ana"
 
 

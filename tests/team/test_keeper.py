@@ -70,8 +70,8 @@ def team(database: TeamDatabase, tmp_path: Path) -> Iterator[Team]:
 def stage(workspace: Workspace, path: str) -> tuple[Stage, str | None]:
     outbox = workspace._runtime.whole.outbox
     assert isinstance(outbox, Outbox)
-    found = outbox.deliveries([path])[path]
-    return found.stage, found.reason or found.commit
+    result = outbox.deliveries([path])[path]
+    return result.stage, result.reason or result.commit
 
 
 def has_title(text: str | None, title: str) -> bool:
@@ -147,8 +147,8 @@ def test_a_save_gets_into_git_as_its_users(team: Team) -> None:
     assert stage(workspace, saved.path)[0] is Stage.ACCEPTED
     assert team.round().delivered == 1
     assert stage(workspace, saved.path) == (Stage.IN_GIT, team.remote.tip())
-    told = next(memory.git for memory in workspace.list().memories if memory.id == saved.id)
-    assert told == GitStatus(stage="in git", branch="main", commit=team.remote.tip())
+    message = next(memory.git for memory in workspace.list().memories if memory.id == saved.id)
+    assert message == GitStatus(stage="in git", branch="main", commit=team.remote.tip())
     assert workspace.stats().git == {"accepted": 0, "in git": 1, "failed": 0}
     assert "The gate opens at nine" in (team.remote.text(saved.path) or "")
     author = team.remote.git("log", "-1", "--format=%an|%ae|%cn")
@@ -612,8 +612,8 @@ def test_a_file_that_people_move_keeps_its_id(team: Team) -> None:
     text = "# First\n\nThe first note of all.\n"
     team.remote.commit({"memory/first.md": None, "specs/001-x/memory/moved.md": text})
     team.round(keeper)
-    found = workspace.list().memories
-    assert [(memory.id, memory.path) for memory in found] == [(before, "specs/001-x/memory/moved.md")]
+    result = workspace.list().memories
+    assert [(memory.id, memory.path) for memory in result] == [(before, "specs/001-x/memory/moved.md")]
 
 
 def test_a_project_that_fails_rests_longer_each_time_unless_it_is_called_for(team: Team) -> None:

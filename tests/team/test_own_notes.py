@@ -125,6 +125,6 @@ def test_nobody_is_sent_to_a_command_that_only_the_server_has(replica: Replica) 
         ]
         for advice in offered:
             for say in (for_model, for_person):
-                told = " ".join(map(say, advice))
-                assert "under Time" in told
-                assert "skm" not in told
+                message = " ".join(map(say, advice))
+                assert "under Time" in message
+                assert "skm" not in message

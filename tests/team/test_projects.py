@@ -87,8 +87,8 @@ def test_a_plain_folder_is_an_ordinary_workspace(database: TeamDatabase, tmp_pat
         assert workspace.index().new == 1
         saved = workspace.save(text="The gate opens at nine")
         assert (folder / saved.path).is_file()
-        found = workspace.search("when does the gate open")
-        assert found.results[0].id == saved.id
+        answer = workspace.search("when does the gate open")
+        assert answer.results[0].id == saved.id
 
 
 def test_all_replicas_name_the_server_in_commits_as_people_reach_it() -> None:

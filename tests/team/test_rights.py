@@ -84,12 +84,12 @@ def test_one_who_may_use_several_projects_names_one() -> None:
 
 def test_a_project_of_others_is_refused_as_one_that_is_not_there() -> None:
     access = Access(ANA, {"shop": Role.READER})
-    told = []
+    messages = []
     for name in ("secret", "absent"):
         with pytest.raises(BadParameter) as caught:
             access.choose(name)
-        told.append((caught.value.message.replace(name, "X"), caught.value.hint, caught.value.details))
-    assert told[0] == told[1]
+        messages.append((caught.value.message.replace(name, "X"), caught.value.hint, caught.value.details))
+    assert messages[0] == messages[1]
 
 
 def test_several_projects_narrow_and_never_widen() -> None:
@@ -109,8 +109,8 @@ def test_claims_give_the_highest_role_in_the_projects_that_there_are() -> None:
             {"claim": "groups", "value": "devs", "project": "gone", "role": "admin"},
         ]
     )
-    told = roles_by_claims(grants, {"groups": ["devs", "all"], "sub": "ana"}, ["shop", "bank"])
-    assert told == {"shop": Role.WRITER, "bank": Role.ADMIN}
+    message = roles_by_claims(grants, {"groups": ["devs", "all"], "sub": "ana"}, ["shop", "bank"])
+    assert message == {"shop": Role.WRITER, "bank": Role.ADMIN}
     assert roles_by_claims(grants, {"groups": "devsandmore"}, ["shop"]) == {}
     assert roles_by_claims(grants, {"groups": {"devs": True}}, ["shop"]) == {}
 

@@ -31,12 +31,12 @@ def test_a_token_is_kept_as_a_hash_and_says_who_may_do_what(tokens: Tokens, data
     assert len(secret) > 40
     with database.transaction() as session:
         assert secret not in repr(session.rows("SELECT * FROM token"))
-    found = tokens.check(secret)
-    assert found == made
-    assert found is not None
-    assert str(found.access.user) == "ana@local"
-    assert found.access.projects == ["bank", "shop"]
-    assert found.access.role("shop") is Role.WRITER
+    faults = tokens.check(secret)
+    assert faults == made
+    assert faults is not None
+    assert str(faults.access.user) == "ana@local"
+    assert faults.access.projects == ["bank", "shop"]
+    assert faults.access.role("shop") is Role.WRITER
     assert tokens.check(secret + "x") is None
     assert secret not in repr(made)
 
@@ -98,10 +98,10 @@ def test_what_cannot_be_a_token_is_refused(tokens: Tokens) -> None:
 
 def test_an_operator_reads_numbers_and_no_project(tokens: Tokens) -> None:
     _, secret = tokens.create("ops", projects=[], role="operator")
-    found = tokens.check(secret)
-    assert found is not None
-    assert found.access.operator
-    assert found.access.projects == []
+    faults = tokens.check(secret)
+    assert faults is not None
+    assert faults.access.operator
+    assert faults.access.projects == []
 
 
 def test_people_of_a_project_are_told_with_their_highest_role(tokens: Tokens) -> None:

@@ -72,9 +72,9 @@ def filled(path: str, project: str) -> str:
 
 
 def csrf(client: TestClient, address: str) -> str:
-    found = re.search(r'name="csrf" value="([^"]+)"', client.get(address).text)
-    assert found, address
-    return found[1]
+    match = re.search(r'name="csrf" value="([^"]+)"', client.get(address).text)
+    assert match, address
+    return match[1]
 
 
 def test_a_static_token_signs_in_by_a_form_for_a_session_of_its_own(site: Site) -> None:
@@ -160,10 +160,10 @@ def test_no_page_shows_a_colleagues_own_note(site: Site, path: str) -> None:
         for user in ("ana", "ben"):
             visitor = site.visitor(user, "admin", "shop")
             shown = [visitor.get(f"/p/shop{one}{ending}?q=heron") for one in {of_own, filled(path, "shop")}]
-            told = any("Diary" in one.text or "own heron" in one.text for one in shown)
-            assert not told or user == "ana"
+            message = any("Diary" in one.text or "own heron" in one.text for one in shown)
+            assert not message or user == "ana"
             if path in ("/search", "/memory/{id:int}") and user == "ana":
-                assert told, "she sees it herself"
+                assert message, "she sees it herself"
 
 
 @pytest.mark.parametrize("path", views.PAGES)
@@ -209,9 +209,9 @@ def test_projects_and_people_are_those_one_may_see(site: Site) -> None:
     (row,) = ana.get("/projects.json").json()["projects"]
     assert (row["name"], row["role"], row["waiting"]) == ("shop", "admin", 0)
     assert row["people"].items() >= {"ana-of-projects": "admin", "ben-of-projects": "reader"}.items()
-    told = ben.get("/projects.json").json()["projects"]
+    message = ben.get("/projects.json").json()["projects"]
     own = {"ben-of-projects": "reader"}
-    assert [(row["name"], row["people"]) for row in told] == [("bank", own), ("shop", own)]
+    assert [(row["name"], row["people"]) for row in message] == [("bank", own), ("shop", own)]
     assert "bank" not in ana.get("/projects").text
     assert ben.get("/").headers["location"] == "/projects"
     assert 'href="/p/bank/search"' in ben.get("/p/shop/search").text
@@ -228,11 +228,11 @@ def test_an_operator_and_a_foreign_session_open_no_project(site: Site) -> None:
 def test_every_address_of_a_team_server_is_one_that_is_tried_here(site: Site) -> None:
     """Its own are named; those of projects are in the lists that the tests above walk through."""
     page: Any = team_page(site.team, TeamPageAccess(site.team, names=[HOST], port=443, secure=True))
-    found = {str(getattr(route, "path", route)) for route in page._app.routes}
+    results = {str(getattr(route, "path", route)) for route in page._app.routes}
     of_projects = {f"/p/{{project}}{path}{ending}" for path in views.PAGES for ending in ("", ".json")}
     of_projects |= {f"/p/{{project}}{path}" for path in changes.CHANGES}
     own = {"/", "/sign-in", "/sign-out", "/theme", "/static/{name:path}", "/projects", "/projects.json", "/search"}
-    assert found == of_projects | own
+    assert results == of_projects | own
 
 
 def test_a_writer_makes_no_rule_on_the_page_and_an_admin_does(site: Site) -> None:

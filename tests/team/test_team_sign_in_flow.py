@@ -111,8 +111,8 @@ def test_groups_give_projects_and_scopes_are_asked_for_as_they_are_needed(place:
                 httpx2.AsyncClient(auth=ana.provider(place), timeout=DEADLINE_SECONDS) as http,
                 Client(streamable_http_client(place.address, http_client=http), mode=mode) as client,
             ):
-                found = data_of(await client.call_tool("memory_search", {"query": "till vault"}))
-                titles = {row["title"] for row in found["results"]}
+                result = data_of(await client.call_tool("memory_search", {"query": "till vault"}))
+                titles = {row["title"] for row in result["results"]}
                 assert "Notes of the shop" in titles
                 assert "Notes of the bank" not in titles
                 assert ana.asked == ["memory:read"]
@@ -127,8 +127,8 @@ def test_groups_give_projects_and_scopes_are_asked_for_as_they_are_needed(place:
                 httpx2.AsyncClient(auth=ben.provider(place), timeout=DEADLINE_SECONDS) as http,
                 Client(streamable_http_client(place.address, http_client=http), mode=mode) as client,
             ):
-                found = data_of(await client.call_tool("memory_search", {"query": f"kestrel of {mode}"}))
-                assert saved["id"] in [row["id"] for row in found["results"]]
+                result = data_of(await client.call_tool("memory_search", {"query": f"kestrel of {mode}"}))
+                assert saved["id"] in [row["id"] for row in result["results"]]
                 refused = await client.call_tool("memory_delete", {"id": saved["id"]})
                 assert refused.is_error
                 assert refused.structured_content["code"] == "E011", "scopes are agreed to; the role is not there"

@@ -64,8 +64,8 @@ def test_it_is_an_index_of_the_first_version(root: Path) -> None:
 def test_it_opens_verifies_and_answers(space: Workspace) -> None:
     assert space.ledger_verify().ok
     assert space.ledger_head().entries == ENTRIES
-    found = space.search("which broker do messages go through")
-    assert found.results[0].title == "Broker"
+    answer = space.search("which broker do messages go through")
+    assert answer.results[0].title == "Broker"
     chat = space.search("nearest rack to the pier", source="chat").results[0]
     assert chat.path.startswith("chat://")
     assert space.index().new == 0
@@ -187,18 +187,18 @@ DRAWER = "trash/20260301T120055-fc7097"
 )
 def test_a_trash_place_is_found_in_a_reason_whatever_the_folder_is_called(path: str, folder: str | None) -> None:
     what = f"delete specFolder {folder}; checkpoint before-delete-20260301-120052" if folder else "delete"
-    found = operation_of(entry(f"{what}; file in {DRAWER}/{path}"), {"path": path})
-    assert isinstance(found, operation.Delete)
-    assert [file.trash for file in found.files] == [f"{DRAWER}/{path}"]
-    assert found.spec_folder == folder
+    result = operation_of(entry(f"{what}; file in {DRAWER}/{path}"), {"path": path})
+    assert isinstance(result, operation.Delete)
+    assert [file.trash for file in result.files] == [f"{DRAWER}/{path}"]
+    assert result.spec_folder == folder
 
 
 @pytest.mark.parametrize("name", ["x", "a; before it b", "before it before-restore-20260101-000000", "x\ny", '"}'])
 def test_the_two_checkpoints_of_a_restore_are_told_apart(name: str) -> None:
     reason = f"restore checkpoint {name}; before it before-restore-20260301-120204-2"
-    found = operation_of(entry(reason, kind=Mutation.RESTORE))
-    assert isinstance(found, operation.Restore)
-    assert (found.checkpoint, found.safety) == (name, "before-restore-20260301-120204-2")
+    result = operation_of(entry(reason, kind=Mutation.RESTORE))
+    assert isinstance(result, operation.Restore)
+    assert (result.checkpoint, result.safety) == (name, "before-restore-20260301-120204-2")
 
 
 def test_reasons_that_only_look_alike_and_those_of_new_entries_are_not_read() -> None:

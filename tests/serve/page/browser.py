@@ -35,10 +35,10 @@ addEventListener("securitypolicyviolation", (event) => {
 def chromium() -> str:
     """The system's own browser; without it the tests are skipped, and say so."""
     named = os.environ.get("SPEC_KIT_MEMORY_TEST_CHROMIUM")
-    found = named or next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if not found:
+    result = named or next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if not result:
         pytest.skip("there is no Chromium here (Debian: apt install chromium)")
-    return found
+    return result
 
 
 @contextmanager

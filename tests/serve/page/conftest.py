@@ -42,9 +42,9 @@ class Page:
         return str(answer.text)
 
     def csrf(self) -> str:
-        found = CSRF.search(self.text("/folders"))
-        assert found
-        return found[1]
+        match = CSRF.search(self.text("/folders"))
+        assert match
+        return match[1]
 
     def post(self, address: str, *, after: str = "/search", **form: str) -> Any:
         """A form that is sent, and the page that it leads to."""

@@ -130,19 +130,21 @@ def test_words_of_others_are_only_text_in_every_page_and_answer(hostile: Page) -
         assert shown.status_code < 500, address
         assert "<b data-evil" not in shown.text, address
         path, _, query = address.partition("?")
-        told = hostile.get(f"{path}.json?{query}")
-        assert told.status_code < 500, address
-        assert not told.headers["content-type"].startswith("text/html"), address
-        assert {name: told.headers[name] for name in HEADERS} == HEADERS
+        response = hostile.get(f"{path}.json?{query}")
+        assert response.status_code < 500, address
+        assert not response.headers["content-type"].startswith("text/html"), address
+        assert {name: response.headers[name] for name in HEADERS} == HEADERS
     for path in changes.CHANGES:
         address = path.replace("{id:int}", str(cards[0].id)).replace("{name:path}", quote(MARK, safe=""))
         form = dict.fromkeys(
             ("title", "tier", "type", "verdict", "into", "target", "relation", "operation", "key"), MARK
         )
         if path not in ("/index", "/repair"):
-            said = hostile.post(address, after=f"/search?q={quote(MARK)}", phrase=MARK, name=MARK, confirm="1", **form)
-            assert said.status_code < 500, address
-            assert "<b data-evil" not in said.text, address
+            response = hostile.post(
+                address, after=f"/search?q={quote(MARK)}", phrase=MARK, name=MARK, confirm="1", **form
+            )
+            assert response.status_code < 500, address
+            assert "<b data-evil" not in response.text, address
 
 
 # --- names of the server
@@ -250,20 +252,20 @@ ODD = (
 
 @pytest.mark.parametrize("odd", ODD)
 def test_no_odd_value_in_an_address_or_a_form_is_a_fault_of_ours(page: Page, odd: str) -> None:
-    said = quote(odd, safe="")
+    quoted = quote(odd, safe="")
     addresses = [
-        f"/memory/1/versions?older={said}&newer={said}",
-        f"/memory/1/similar?with={said}",
-        f"/numbers?days={said}",
-        f"/care?kind={said}&aside={said}&check={said}",
-        f"/search?q={said}",
-        f"/search?q=docks&also={said}%0A{said}",
-        *(f"/search?q=docks&{name}={said}" for name in ("as_of", *views.FILTERS)),
-        f"/agent?q=x&folder={said}",
-        f"/time?folder={said}",
-        f"/time/ledger?head={said}",
-        *(f"/{place}/{said}" for place in ("memory", "folders", "time/checkpoint", "static")),
-        *(f"/{place}/{said}.json" for place in ("memory", "folders", "time/checkpoint", "static")),
+        f"/memory/1/versions?older={quoted}&newer={quoted}",
+        f"/memory/1/similar?with={quoted}",
+        f"/numbers?days={quoted}",
+        f"/care?kind={quoted}&aside={quoted}&check={quoted}",
+        f"/search?q={quoted}",
+        f"/search?q=docks&also={quoted}%0A{quoted}",
+        *(f"/search?q=docks&{name}={quoted}" for name in ("as_of", *views.FILTERS)),
+        f"/agent?q=x&folder={quoted}",
+        f"/time?folder={quoted}",
+        f"/time/ledger?head={quoted}",
+        *(f"/{place}/{quoted}" for place in ("memory", "folders", "time/checkpoint", "static")),
+        *(f"/{place}/{quoted}.json" for place in ("memory", "folders", "time/checkpoint", "static")),
     ]
     for address in addresses:
         assert page.get(address).status_code in (200, 400, 404, 414), address

@@ -32,12 +32,12 @@ def tab_to(tab: Visitor, name: str) -> None:
     """Press Tab until what has this name has the focus, and see that the focus is shown."""
     for _ in range(MOST_STOPS):
         tab.press("Tab")
-        said = tab.tab.evaluate(
+        message = tab.tab.evaluate(
             "(() => { const one = document.activeElement; return [one.getAttribute('aria-label') ?? '',"
             " one.labels?.[0]?.innerText ?? '', one.innerText ?? '', getComputedStyle(one).outlineStyle] })()"
         )
-        if any(" ".join(text.split()).startswith(name) for text in said[:3]):
-            assert said[3] != "none", f"the focus on {name} is not shown"
+        if any(" ".join(text.split()).startswith(name) for text in message[:3]):
+            assert message[3] != "none", f"the focus on {name} is not shown"
             return
     raise AssertionError(f"{name} is not reached by Tab on {tab.tab.url}")
 

@@ -53,9 +53,9 @@ def test_vendored_files_are_what_their_authors_published() -> None:
 
 
 def test_every_vendored_package_has_its_licence_beside_it() -> None:
-    said = (STATIC / "vendor" / "LICENSES.txt").read_text(encoding="utf-8")
+    text = (STATIC / "vendor" / "LICENSES.txt").read_text(encoding="utf-8")
     for package, _ in VENDORED.values():
-        assert package in said, package
+        assert package in text, package
 
 
 def test_static_files_are_small() -> None:
@@ -65,7 +65,7 @@ def test_static_files_are_small() -> None:
 
 
 def test_nothing_of_the_page_is_loaded_by_a_server_that_nobody_looks_at() -> None:
-    said = subprocess.run(
+    done = subprocess.run(
         [
             sys.executable,
             "-c",
@@ -77,7 +77,7 @@ def test_nothing_of_the_page_is_loaded_by_a_server_that_nobody_looks_at() -> Non
         check=True,
         timeout=120,
     )
-    assert said.stdout.strip() == "[]"
+    assert done.stdout.strip() == "[]"
 
 
 # --- pages
