@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
+from dataclasses import replace
 
 from spec_kit_memory.advice import outcome
 from spec_kit_memory.core import tokens
@@ -15,11 +16,30 @@ from spec_kit_memory.page_answers import FolderRow, FoldersAnswer
 from spec_kit_memory.requests import FoldersRequest
 
 ABOUT_TOKENS = 80
+MOST_ABOUT = 1_000  # folders, the newest, of which it is said
+MOST_KEPT = 5_000  # texts of which it is remembered what they are about
 # The order in which the documents of a folder are written and read; others follow by name.
 _DOCUMENTS = ("spec.md", "plan.md", "tasks.md", "checklist.md", "decision-record.md", "research.md")
 
 
 def folders(runtime: Runtime, request: FoldersRequest) -> FoldersAnswer:
+    rows = _rows(runtime)
+    if request.name is not None:
+        return _one(runtime, clean_folder(request.name), rows[: request.limit], len(rows))
+    return FoldersAnswer(
+        outcome=outcome("folders-counted", count=len(rows)), folders=rows[: request.limit], total=len(rows)
+    )
+
+
+def _rows(runtime: Runtime) -> tuple[FolderRow, ...]:
+    """All folders, the newest first; made again when memories changed."""
+    kept, generation = runtime.view.folders, runtime.store.generation()
+    if kept.rows is None or kept.rows[0] != generation:
+        kept.rows = (generation, tuple(_made(runtime)))
+    return kept.rows[1]
+
+
+def _made(runtime: Runtime) -> Iterator[FolderRow]:
     counts: dict[str, FolderRow] = {}
     for tally in runtime.store.documents.tally():
         if tally.spec_folder:
@@ -30,21 +50,12 @@ def folders(runtime: Runtime, request: FoldersRequest) -> FoldersAnswer:
                 newest=max(tally.newest, row.newest) if row else tally.newest,
             )
     rows = sorted(counts.values(), key=lambda row: row.newest, reverse=True)
-    first_rows = rows[: request.limit]
-    if request.name is None:
-        documents = _first_documents(runtime, {row.name for row in first_rows})
-        return FoldersAnswer(
-            outcome=outcome("folders-counted", count=len(rows)),
-            folders=tuple(
-                FolderRow(name=row.name, count=row.count, newest=row.newest, about=_about(runtime, documents, row.name))
-                for row in first_rows
-            ),
-            total=len(rows),
-        )
-    return _one(runtime, clean_folder(request.name), first_rows, len(rows))
+    documents = _first_documents(runtime, {row.name for row in rows[:MOST_ABOUT]})
+    for row in rows:
+        yield replace(row, about=_about(runtime, documents.get(row.name)))
 
 
-def _one(runtime: Runtime, name: str, rows: Iterable[FolderRow], total: int) -> FoldersAnswer:
+def _one(runtime: Runtime, name: str, rows: tuple[FolderRow, ...], total: int) -> FoldersAnswer:
     memories = runtime.store.documents.find(Filter(spec_folder=name))
     if not memories:
         raise MemoryNotFound(f"spec folder {name} has no memories", hint=runtime.meant_folder(name))
@@ -55,10 +66,10 @@ def _one(runtime: Runtime, name: str, rows: Iterable[FolderRow], total: int) -> 
     outside = sorted({end for link in links for end in link.ends} - inside)
     return FoldersAnswer(
         outcome=outcome("folder-contents", name=name, documents=len(documents), memories=len(saved)),
-        folders=tuple(rows),
+        folders=rows,
         total=total,
         name=name,
-        about=_about(runtime, {name: (documents or saved)[0]}, name),
+        about=_about(runtime, (documents or saved)[0]),
         documents=tuple(map(runtime.card, documents)),
         sessions=tuple(map(runtime.card, saved)),
         links=tuple(links),
@@ -85,6 +96,15 @@ def _first_documents(runtime: Runtime, names: set[str]) -> dict[str, Memory]:
     return first
 
 
-def _about(runtime: Runtime, documents: dict[str, Memory], name: str) -> str:
-    memory = documents.get(name)
-    return tokens.clip(sessions.summary(runtime.opened(memory).text), ABOUT_TOKENS) if memory else ""
+def _about(runtime: Runtime, memory: Memory | None) -> str:
+    """Read from a text once: to find its first paragraph means to read all of its structure."""
+    if memory is None:
+        return ""
+    abouts = runtime.view.folders.abouts
+    about = abouts.get(memory.content_hash)
+    if about is None:
+        if len(abouts) >= MOST_KEPT:
+            abouts.clear()
+        about = tokens.clip(sessions.summary(runtime.opened(memory).text), ABOUT_TOKENS)
+        abouts[memory.content_hash] = about
+    return about

@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -38,7 +39,7 @@ from spec_kit_memory.settings import Settings
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from spec_kit_memory.answers import ChangesAnswer, SearchAnswer
+    from spec_kit_memory.answers import ChangesAnswer, FolderRow, SearchAnswer
     from spec_kit_memory.core.alignment import Profile
     from spec_kit_memory.core.operation import Operation
     from spec_kit_memory.features.background import Background
@@ -252,6 +253,14 @@ class SearchCache:
             self._answers[key] = answer
 
 
+@dataclass(slots=True)
+class FolderOverview:
+    """What `features.folder_overview` made: all rows of a generation, and of texts by hash what they are about."""
+
+    rows: tuple[int, tuple[FolderRow, ...]] | None = None
+    abouts: dict[str, str] = field(default_factory=dict)
+
+
 class ScopeView:
     """State that depends on what a scope may see, shared by the callers of that scope."""
 
@@ -265,6 +274,7 @@ class ScopeView:
         self.profiles: dict[str, tuple[object, Profile]] = {}
         # What was compared so far to find near-duplicates; see `near_duplicates.comparison`.
         self.comparison: object | None = None
+        self.folders = FolderOverview()
         self.numbers: tuple[object, NumbersAnswer] | None = None  # see `features.numbers`
         self.changes: tuple[object, ChangesAnswer] | None = None  # see `features.undo`
         self.sync: Sync | None = None
