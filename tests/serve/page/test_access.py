@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import pytest
 from starlette.testclient import TestClient
@@ -20,6 +24,8 @@ from spec_kit_memory.workspace import Workspace
 from tests.serve.page.conftest import NAMES, Page, made, written
 
 TOKEN = "correct-horse-battery-staple"
+# What may be asked for without a session; what else the page answers to is found in its routes.
+OPEN = {"/", "/sign-in", "/theme", "/static/{name:path}"}
 PAGES = sorted(
     path.replace("{id:int}", "1").replace("checkpoint/{name:path}", "checkpoint/x").replace("{name:path}", "001-docks")
     for path in views.PAGES
@@ -48,6 +54,26 @@ def test_nobody_sees_a_page_without_the_cookie(page: Page, path: str, end: str) 
     assert answer.status_code == 401
     assert "MQTT" not in answer.text
     assert "van" not in answer.text
+
+
+def test_every_route_but_the_ways_in_wants_a_session_and_every_change_its_token(page: Page) -> None:
+    app: Any = page.client.app
+    routes = [(route.path, route.methods) for route in app._app.routes]
+    assert {path.removesuffix(".json") for path, methods in routes if "GET" in methods} - OPEN == set(views.PAGES)
+    posts = {path for path, methods in routes if "POST" in methods}
+    assert posts == {*changes.CHANGES, "/sign-in", "/sign-out"}
+    before = page.workspace.ledger_head().summary
+    for path, methods in routes:
+        address = path.replace("{id:int}", "1").replace("{name:path}", "x")
+        if "GET" in methods and path not in OPEN:
+            assert stranger(page).get(address).status_code == 401, path
+        if "POST" in methods:
+            assert stranger(page).post(address, data={"csrf": "x"}).status_code == (401 if path == "/sign-in" else 403)
+        if "POST" in methods and path != "/sign-in":
+            assert page.client.post(address, data={"confirm": "1"}).status_code == 403, path
+        assert methods <= {"GET", "HEAD"} or methods in ({"POST"}, {"GET", "HEAD", "POST"})
+    assert page.workspace.ledger_head().summary == before
+    assert page.get("/folders").status_code == 200  # nobody was signed out by it
 
 
 def test_the_address_is_exchanged_once_for_a_cookie(page: Page) -> None:
@@ -246,6 +272,27 @@ def test_no_address_crosses_a_scope(ben: Page) -> None:
             assert answer.status_code == (404 if address in of_hers else 200), form
 
 
+def test_no_route_crosses_a_scope_whatever_is_asked_of_it(ben: Page) -> None:
+    """Each page, with each parameter that a view reads, given what is hers."""
+    whole = as_ada(ben)
+    first, second = [card.id for card in whole.list(limit=50).memories if "ada" in card.path]
+    whole.checkpoint_create("of-ada")
+    read = re.findall(r'request\.(?:text|flag|number)\("([a-z_]+)"\)', Path(views.__file__).read_text("utf-8"))
+    assert {"q", "with", "older", "newer", "as_of", "head", "kind", "more"} <= set(read)
+    hers = ("key below the mat", str(first), "of-ada", "users/ada", "memory/users/ada", "1")
+    for path in views.PAGES:
+        address = path.replace("{id:int}", str(first)).replace("{name:path}", "of-ada")
+        own = path.replace("{id:int}", "1").replace("{name:path}", "001-docks")
+        asked = [f"{own}?{name}={quote(value)}" for name in sorted({*read, *views.FILTERS}) for value in hers]
+        for one in (address, f"{address}?with={second}&older=1&newer=2&more=1&archived=1", *asked):
+            answer = ben.get(one)
+            assert answer.status_code < 500, one
+            left = html.unescape(answer.text).replace("key below the mat", "")  # that was asked
+            assert not re.search(r"Ada|spare key|secret2?\.md", left), one
+            if one.startswith(address) and "{id" in path:
+                assert answer.status_code == 404, one
+
+
 def test_no_earlier_moment_checkpoint_or_version_crosses_a_scope(ben: Page) -> None:
     """What was hers then is hers now: by a day, by her checkpoint, by one of everybody, by what was forgotten since."""
     whole = as_ada(ben)
@@ -286,6 +333,9 @@ def test_no_change_crosses_a_scope(ben: Page) -> None:
     (first, second) = [card.id for card in whole.list(limit=50).memories if "ada" in card.path]
     whole.update(first, title="Ada's changed")
     (made_,) = whole.changes(first).changes
+    whole.checkpoint_create("of-ada")
+    whole.link(first, second, "supports")
+    linked = whole.why(first).steps[0].link.id
     forms: dict[str, dict[str, str]] = {
         f"/memory/{first}/update": {"title": "x", "tier": "normal", "type": "general"},
         f"/memory/{first}/judge": {"verdict": "outdated"},
@@ -296,6 +346,11 @@ def test_no_change_crosses_a_scope(ben: Page) -> None:
         f"/memory/{first}/phrase/remove": {"phrase": "x"},
         "/undo": {"operation": made_.operation},
     }
+    forms |= {"/care/keep": {"key": f"unused:{first}"}, "/time/checkpoint": {"name": "of-ben"}}
+    forms |= {f"/time/checkpoint/of-ada/{end}": {"confirm": "1"} for end in ("restore", "delete")}
+    forms |= {f"/memory/{first}/trust": {"trusted": "1"}, f"/link/{linked}/remove": {}, "/index": {}, "/repair": {}}
+    tried = {re.sub(r"/\d+(?=/)", "/{id:int}", address).replace("of-ada", "{name:path}") for address in forms}
+    assert tried == set(changes.CHANGES)
     before = whole.ledger_head().summary
     for address, form in forms.items():
         ben.post(address, **form)

@@ -117,6 +117,8 @@ def test_words_of_others_are_only_text_in_every_page_and_answer(hostile: Page) -
         f"/time/checkpoint/{quote(MARK, safe='')}",
         "/numbers",
         "/numbers/health",
+        "/folders",
+        f"/folders?q={quote(MARK)}",
         f"/folders/{folder}",
         f"/folders/{quote(MARK, safe='')}",
         f"/{quote(MARK, safe='')}",
@@ -125,6 +127,9 @@ def test_words_of_others_are_only_text_in_every_page_and_answer(hostile: Page) -
         f"/search?as_of={quote(MARK)}&q=x",
         *(f"/memory/{card.id}{end}" for card in cards for end in ENDS),
     ]
+    # Every page is among them, and a new one must be, too.
+    patterns = [re.sub(r"\{[a-z]+:[a-z]+\}", "[^?]+", path) for path in views.PAGES]
+    assert all(any(re.match(f"{path}([?]|$)", address) for address in addresses) for path in patterns)
     for address in addresses:
         shown = hostile.get(address)
         assert shown.status_code < 500, address

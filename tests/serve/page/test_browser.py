@@ -42,7 +42,7 @@ EVERY_PAGE = (
 
 # What reaches out of its column, and names of a graph that stand on each other.
 STRAYS = """
-[...document.querySelectorAll("main, .columns > *")].flatMap((column) => {
+[...document.querySelectorAll("main, .columns > *, .panel")].flatMap((column) => {
   const right = column.getBoundingClientRect().right + 1;
   return [...column.querySelectorAll("a, p, td, th, li, h1, h2, h3, bdi, input, button, svg")]
     .filter((one) => !one.closest("svg svg, .hidden, .wide, pre, thead, [aria-label=Filters]") && one.checkVisibility())
@@ -128,7 +128,9 @@ def test_long_and_turned_titles_stay_in_their_places_at_every_width(visit: Open,
         "קישור הרציף: כיצד הבקר שומר על חיבור MQTT פתוח",
         "src/a.py::b",
     ]
-    folder = "002-a-folder-whose-name-was-written-by-a-careful-person-and-goes-on-for-a-while"
+    folder = (
+        "002-a-folder-whose-name-was-written-by-a-careful-person-and-goes-on-for-a-while/archive/001-and-further-down"
+    )
     for number, title in enumerate(titles):
         written(page.root, f"specs/{folder}/memory/{number}.md", f"# {title}\n\n{LONG}\n")
     page.workspace.index()
@@ -139,7 +141,16 @@ def test_long_and_turned_titles_stay_in_their_places_at_every_width(visit: Open,
     paths = [f"/memory/{ids[0]}{end}" for end in ends] + [f"/memory/{ids[2]}/links", f"/folders/{folder}"]
     for width in (1280, 360, 320):
         tab = visit(viewport={"width": width, "height": 800})
-        for path in (*paths, "/search", "/search?q=bicycle+harbour", "/care", "/time", "/numbers"):
+        for path in (
+            *paths,
+            "/search",
+            "/search?q=bicycle+harbour",
+            "/agent?q=bicycle+harbour",
+            "/care",
+            "/time",
+            "/numbers",
+            "/folders",
+        ):
             tab.go(path)
             strays = tab.tab.evaluate(STRAYS)
             assert not strays, (width, path, strays)

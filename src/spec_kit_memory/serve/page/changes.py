@@ -11,6 +11,7 @@ from urllib.parse import quote
 from spec_kit_memory.errors import BadParameter, MissingParameter
 from spec_kit_memory.serve.messages import for_person
 from spec_kit_memory.serve.page.access import Notice
+from spec_kit_memory.serve.page.document import visible
 
 if TYPE_CHECKING:
     from spec_kit_memory.answers import Answer
@@ -85,12 +86,16 @@ def update(workspace: Workspace, sent: Sent) -> ChangeDone:
     """Only what was sent, and differs from what is there, is written."""
     card = workspace.examine(sent.id).memory
     values: dict[str, Any] = {}
+    # What is hidden in a text is shown in the form, and sent back so.
     there = {"title": card.title, "tier": card.tier, "type": card.context_type}
     for name, value in there.items():
-        if name in sent.form and (wanted := sent.needed(name)) != value:
+        if name in sent.form and (wanted := sent.needed(name)) not in (value, visible(value)):
             values[{"tier": "importance_tier", "type": "context_type"}.get(name, name)] = wanted
-    if "phrases" in sent.form and (phrases := sent.lines("phrases")) != list(card.triggers):
-        values["trigger_phrases"] = phrases
+    if "phrases" in sent.form:
+        as_shown = {visible(phrase): phrase for phrase in card.triggers}
+        phrases = [as_shown.get(line, line) for line in sent.lines("phrases")]
+        if phrases != list(card.triggers):
+            values["trigger_phrases"] = phrases
     if not values:
         return ChangeDone(Notice("Nothing was changed: everything is as it was."))
     return _change(workspace, sent.id, lambda: workspace.update(sent.id, confirm=sent.flag("confirm"), **values))

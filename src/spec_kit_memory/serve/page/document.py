@@ -21,7 +21,16 @@ if TYPE_CHECKING:
 __all__ = ["LONGEST", "html_of", "section_id", "visible"]
 
 LONGEST = 200_000  # characters that are rendered; the rest is one link away, as plain text
-_TURNING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# What an agent reads and a person does not see: signs that turn the direction of a line, have no width, or control a
+# terminal; more than one joiner or variation in a row, which no script needs; and letters of the block of tags.
+_UNSEEN = re.compile(
+    "(?P<flag>\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f)"
+    "|(?P<tags>[\U000e0000-\U000e007f]+)"
+    "|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+    "|[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180e\u200b\u2060-\u2065\u206a-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]"
+    "|[\u200c\u200d]{2,}|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2,}"
+    "|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
+)
 _TAGS = {
     "a", "blockquote", "br", "code", "del", "div", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p",
     "pre", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
@@ -33,8 +42,18 @@ _SAFE_ID = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def visible(text: str) -> str:
-    """A text in which nothing turns the direction of what follows."""
-    return _TURNING.sub(lambda sign: f"[U+{ord(sign[0]):04X}]", text)
+    """A text in which nothing is hidden, and nothing turns the direction of what follows."""
+    return _UNSEEN.sub(_named, text)
+
+
+def _named(unseen: re.Match[str]) -> str:
+    if unseen["flag"]:  # of a part of a country: seen
+        return unseen[0]
+    if unseen["tags"]:
+        letters = (chr(ord(sign) & 0x7F) for sign in unseen[0])
+        return f"[hidden: {''.join(letter for letter in letters if letter.isprintable())}]"
+    more = f" × {len(unseen[0])}" if len(unseen[0]) > 1 else ""
+    return f"[U+{ord(unseen[0][0]):04X}{more}]"
 
 
 def section_id(name: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from spec_kit_memory.advice import Advice
 from spec_kit_memory.core.wording import counted
@@ -38,6 +38,7 @@ SIGNS = {
 }
 
 
+EXCERPT_LINES, EXCERPT = 12, 800  # three lines of them are shown
 _RULE = re.compile(r"#|<!--|---|```|\|[\s:|-]+$")  # begins a line of markdown that says nothing by itself
 _SIGNS = re.compile(r"\*\*(?=\S)|(?<=\S)\*\*|`+|^[-*+] (?:\[[ xX]\] )?|^\| *|\|$")
 
@@ -67,6 +68,9 @@ def _environment() -> Environment:
         "advice": _advice,
         "excerpt": _excerpt,
         "sentence": lambda text: f"{text[:1].upper()}{text[1:]}",
+        "tail": _tail,
+        "as_is": lambda value: escape(str(value)),  # what a form sends back and nobody reads
+        "said": _said,
         "address": lambda name: quote(str(name), safe="/"),
     }
     environment.globals |= {"static": address, "counted": counted, "with_query": _with_query, "signs": SIGNS}
@@ -96,13 +100,29 @@ def _excerpt(text: str, title: str = "") -> str:
     headings = [line.lstrip("# ") for line in lines if line.startswith("#")]
     shown = [line for line in lines if not _RULE.match(line)]
     shown = shown or [heading for heading in headings if heading.rstrip("…") != title]
-    return "\n".join(_SIGNS.sub("", line).strip().replace(" | ", " · ") for line in shown)
+    return "\n".join(_SIGNS.sub("", line).strip().replace(" | ", " · ") for line in shown[:EXCERPT_LINES])[:EXCERPT]
 
 
 def _with_query(path: str, query: Mapping[str, str], **changed: str | None) -> str:
     """An address with some parameters changed; None or nothing takes one out."""
     merged = {name: value for name, value in ({**query, **changed}).items() if value}
     return f"{path}?{urlencode(merged)}" if merged else path
+
+
+def _said(value: Any) -> str:
+    """A value of a memory's front matter, as words."""
+    if isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value):
+        return ", ".join(value) or "none"
+    return value if isinstance(value, str) else _json(value)
+
+
+def _tail(path: str, most: int = 44) -> str:
+    """The end of a path, which is what tells it from its neighbours: as many of its last names as there is room for."""
+    names = str(path).split("/")
+    shown = names.pop()
+    while names and len(names[-1]) + 1 + len(shown) <= most:
+        shown = f"{names.pop()}/{shown}"
+    return f"…/{shown}" if names else shown
 
 
 def _ago(moment: datetime | None) -> str:

@@ -23,9 +23,13 @@ if TYPE_CHECKING:
 __all__ = ["PAGES", "PageRequest", "PageView"]
 
 WHOLE = 10**9  # tokens: a page cuts by what it renders, never by a budget
-RESULTS = 20
+RESULTS, TOKENS = 20, 20_000
+MORE_RESULTS, MORE_TOKENS = 100, 100_000
 NEWEST = 20
 PAGE_ROWS = 100
+MORE_ROWS = 1000
+FINDINGS = 40
+MORE_FINDINGS = 400
 # Of each request to /care: so long near-duplicates are searched for, then the page asks again.
 COMPARING_SECONDS = 0.03
 COMPARING_ON_SECONDS = 1.0
@@ -81,6 +85,7 @@ def search(workspace: Workspace, request: PageRequest) -> PageView:
         "also": "\n".join(also),
         "as_of": request.text("as_of"),
         "archived": request.flag("archived"),
+        "more": request.flag("more"),
         "chips": [],
         "parts": PARTS,
     }
@@ -95,8 +100,9 @@ def search(workspace: Workspace, request: PageRequest) -> PageView:
         "spec_folder": chosen.get("folder"),
         "include_archived": request.flag("archived"),
         "as_of": request.text("as_of") or None,
-        "limit": RESULTS,
+        "limit": MORE_RESULTS if request.flag("more") else RESULTS,
         "explain": True,
+        "max_tokens": MORE_TOKENS if request.flag("more") else TOKENS,
         **({"also": also} if also else {}),
     }
     answer = workspace.search(query, **{name: value for name, value in arguments.items() if value})
@@ -265,12 +271,14 @@ def care(workspace: Workspace, request: PageRequest) -> PageView:
         set_aside=request.flag("aside"),
         seconds=COMPARING_ON_SECONDS if on else COMPARING_SECONDS,
         health=request.flag("check"),
-        limit=PAGE_ROWS,
+        limit=MORE_FINDINGS if request.flag("more") else FINDINGS,
     )
-    filters = {name: request.text(name) for name in ("kind", "aside", "check") if request.text(name)}
+    filters = {name: request.text(name) for name in ("kind", "aside", "check", "more") if request.text(name)}
+    open_ = answer.counts.get(request.text("kind"), 0) if request.text("kind") else sum(answer.counts.values())
     values = {
         "kept": filters,
         "kind": request.text("kind"),
+        "open": open_,
         "aside": request.flag("aside"),
         "check": request.flag("check"),
         "outgoing": (),  # on a team server: saves that are not in git yet
@@ -283,13 +291,20 @@ def care(workspace: Workspace, request: PageRequest) -> PageView:
 
 def time(workspace: Workspace, request: PageRequest) -> PageView:
     folder = request.text("folder") or None
-    history = workspace.history(spec_folder=folder, limit=PAGE_ROWS, max_tokens=WHOLE, titles=True, latest=True)
+    rows = MORE_ROWS if request.flag("more") else PAGE_ROWS
+    history = workspace.history(spec_folder=folder, limit=rows, max_tokens=WHOLE, titles=True, latest=True)
     answers: dict[str, Answer] = {
         "history": history,
         "changes": workspace.changes(limit=20),
         "checkpoints": workspace.checkpoint_list(),
     }
-    return PageView("time.html", "Time", "time", answers, {"titles": history.titles, "folder": folder or ""})
+    return PageView(
+        "time.html",
+        "Time",
+        "time",
+        answers,
+        {"titles": history.titles, "folder": folder or "", "more": len(history.entries) == PAGE_ROWS},
+    )
 
 
 def checkpoint(workspace: Workspace, request: PageRequest) -> PageView:
@@ -348,7 +363,10 @@ def health(workspace: Workspace, request: PageRequest) -> PageView:
 
 
 def folders(workspace: Workspace, request: PageRequest) -> PageView:
-    return PageView("folders.html", "Folders", "folders", {"folders": workspace.folders(limit=1000)}, {})
+    answer, query = workspace.folders(limit=MORE_ROWS), request.text("q")
+    words = query.lower().split()
+    rows = [row for row in answer.folders if all(word in f"{row.name} {row.about}".lower() for word in words)]
+    return PageView("folders.html", "Folders", "folders", {"folders": answer}, {"query": query, "rows": rows})
 
 
 def folder(workspace: Workspace, request: PageRequest) -> PageView:

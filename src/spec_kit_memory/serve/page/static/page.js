@@ -26,13 +26,16 @@
 
   const boxes = () => [...document.querySelectorAll("[data-tick]")];
   const ticked = () => boxes().filter((box) => box.checked).map((box) => box.closest("[data-item]"));
+  const name = (button) => button.dataset.togetherLabel || button.firstChild.textContent.trim();
   const together = () => {
     const items = ticked();
     const [first, ...rest] = items;
     const buttons = first ? [...first.querySelectorAll("form button[data-key]")] : [];
-    return buttons.filter(({ dataset }) => rest.every((item) => item.querySelector(`form button[data-key="${dataset.key}"]`)));
+    return buttons.filter((button) => rest.every((item) => {
+      const same = item.querySelector(`form button[data-key="${button.dataset.key}"]`);
+      return same && name(same) === name(button);
+    }));
   };
-  const name = (button) => button.dataset.togetherLabel || button.firstChild.textContent.trim();
   const apply = (key) => {
     if (!together().some((button) => button.dataset.key === key)) return false;
     ticked().forEach((item) => item.querySelector(`form button[data-key="${key}"]`).click());
@@ -267,8 +270,9 @@
     if (!window.uPlot) return;
     const [options, data] = plots[box.dataset.chart](JSON.parse(box.dataset.values));
     box.replaceChildren();
+    const room = box.clientHeight;
     const line = (plot, at) => { const [drawn] = plot.series[at].dash ?? []; return !drawn ? "solid" : drawn > 2 ? "dashed" : "dotted"; };
-    new window.uPlot({ width: box.clientWidth, height: 240, legend: { markers: { width: 2, dash: line } }, ...options }, data, box);
+    new window.uPlot({ width: box.clientWidth, height: Math.max(240, Math.min(460, room - 80)), legend: { markers: { width: 2, dash: line } }, ...options }, data, box);
   });
   draw();
   let later;
@@ -326,6 +330,10 @@
       }));
       if (!moved) break;
     }
+    // In the middle of its frame.
+    const [left, right] = [Math.min(...nodes.map((node) => around(node).left)), Math.max(...nodes.map((node) => around(node).right))];
+    const [top, bottom] = [Math.min(...nodes.map(({ y }) => y)), Math.max(...nodes.map(({ y }) => y + 20))];
+    nodes.forEach((node) => { node.x += (width - left - right) / 2; node.y += (height - top - bottom) / 2; });
     const taken = nodes.map(around);
     links.forEach(({ source, target, relation }) => {
       picture.prepend(make(picture, "line", { x1: source.x, y1: source.y, x2: target.x, y2: target.y }));
