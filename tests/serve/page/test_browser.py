@@ -139,7 +139,7 @@ def test_long_and_turned_titles_stay_in_their_places_at_every_width(visit: Open,
         page.workspace.link(ids[0], other, "supports", evidence="because it was seen so")
     ends = ("", "/links", f"/similar?with={ids[1]}", "/versions")
     paths = [f"/memory/{ids[0]}{end}" for end in ends] + [f"/memory/{ids[2]}/links", f"/folders/{folder}"]
-    for width in (1280, 360, 320):
+    for width in (1280, 1000, 360, 320):
         tab = visit(viewport={"width": width, "height": 800})
         for path in (
             *paths,
