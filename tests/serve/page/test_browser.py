@@ -386,8 +386,8 @@ def test_a_result_is_reached_judged_and_the_judgement_taken_back_by_keyboard(tab
     tab.tab.locator("#q:focus").wait_for()
     tab.tab.wait_for_load_state()
     tab.tab.keyboard.type("mqtt connection")
-    tab.see("best: Docks keep an MQTT connection")
     tab.until(lambda: "q=mqtt+connection" in tab.tab.url or "q=mqtt%20connection" in tab.tab.url)
+    tab.tab.locator(".results .row", has_text="Docks keep an MQTT connection").first.wait_for()
     tab.press("Escape")
     assert tab.tab.locator("#q").input_value() == "mqtt connection"
     tab.press("j", "Enter")
