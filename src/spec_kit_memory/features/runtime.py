@@ -39,13 +39,13 @@ from spec_kit_memory.settings import Settings
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from spec_kit_memory.answers import ChangesAnswer, FolderRow, SearchAnswer
+    from spec_kit_memory.answers import ChangesAnswer, SearchAnswer
     from spec_kit_memory.core.alignment import Profile
     from spec_kit_memory.core.operation import Operation
     from spec_kit_memory.features.background import Background
     from spec_kit_memory.files.cited_code import CodeFiles
     from spec_kit_memory.files.scan import Sync
-    from spec_kit_memory.page_answers import NumbersAnswer
+    from spec_kit_memory.page_answers import FolderRow, NumbersAnswer
 
 logger = logging.getLogger(__name__)
 
