@@ -13,8 +13,9 @@ import pytest
 
 from spec_kit_memory.errors import BadParameter, DatabaseUnusable, MemoryNotFound
 from spec_kit_memory.index import open_index
-from spec_kit_memory.settings import load
+from spec_kit_memory.settings import describe, load
 from spec_kit_memory.settings.keys import IndexPlace, Semantic, Settings
+from spec_kit_memory.team.database import TeamDatabase
 from spec_kit_memory.workspace import Workspace
 from tests.postgres.command import skm
 from tests.postgres.round_trips import counted
@@ -142,12 +143,33 @@ def test_a_repository_cannot_name_a_server(root: Path) -> None:
         load(root, environ={})
 
 
-@pytest.mark.parametrize(
-    "url", ["postgresql://ana:secret@db/notes", "postgresql://db/notes?password=secret", "mysql://db/notes"]
+REFUSED_URLS = (
+    "postgresql://ana:secret@db/notes",
+    "postgresql://db/notes?password=secret",
+    "postgresql://db/notes?pass%77ord=secret",
+    "host=db password=secret",
+    "mysql://ana:secret@db/notes",
 )
+
+
+@pytest.mark.parametrize("url", REFUSED_URLS)
 def test_an_address_with_a_password_or_of_another_kind_is_refused_without_repeating_it(root: Path, url: str) -> None:
     with pytest.raises(BadParameter) as raised:
         Workspace(Settings(root=root, index=IndexPlace(url=url)))
+    assert "secret" not in f"{raised.value.message} {raised.value.hint}"
+
+
+@pytest.mark.parametrize("url", REFUSED_URLS)
+def test_the_list_of_settings_shows_no_address_with_a_password(tmp_path: Path, url: str) -> None:
+    listed = describe(load(tmp_path, environ={"SPEC_KIT_MEMORY_INDEX_URL": url}))
+    assert next(row["value"] for row in listed if row["key"] == "index.url") == "(not shown)"
+    assert "secret" not in str(listed)
+
+
+@pytest.mark.parametrize("url", REFUSED_URLS)
+def test_a_team_server_refuses_an_address_with_a_password_too(url: str) -> None:
+    with pytest.raises(BadParameter) as raised:
+        TeamDatabase(url)
     assert "secret" not in f"{raised.value.message} {raised.value.hint}"
 
 

@@ -20,14 +20,14 @@ import stat
 import sys
 import unicodedata
 from pathlib import Path
-from urllib.parse import unquote
 
 from spec_kit_memory.core.memory import Scope
-from spec_kit_memory.errors import AccessDenied, BadParameter, BadPath, OutsideScope
+from spec_kit_memory.errors import AccessDenied, BadPath, OutsideScope
 from spec_kit_memory.files import worktree
 from spec_kit_memory.files.file_errors import disk_error, printable
 from spec_kit_memory.filesystem import Place, Redirected
 from spec_kit_memory.settings import STATE_FOLDER, Settings
+from spec_kit_memory.settings.database_url import usable_url
 from spec_kit_memory.settings.trust import INDEX_NAMES
 
 __all__ = [
@@ -300,28 +300,7 @@ def index_place(settings: Settings) -> str | Path:
     """What `open_index` opens: the file, or the address of a server. A password is given by PostgreSQL's own means."""
     if not settings.on_server:
         return index_file(settings)
-    url = settings.index.url
-    if not url.startswith(("postgresql://", "postgres://")):
-        raise BadParameter(
-            "index.url is no address of an index",  # which is not shown: a password may be in it
-            hint="`sqlite`, or postgresql://HOST/DATABASE",
-        )
-    if _has_password(url.partition("://")[2]) or "password=" in unquote(url):
-        raise BadParameter(
-            "index.url has a password in it", hint="put it into PGPASSWORD, ~/.pgpass or a service file of PostgreSQL"
-        )
-    return url
-
-
-def _has_password(address: str) -> bool:
-    """Also one with a slash in it, which PostgreSQL would take for a port and show."""
-    authority = address.partition("/")[0]
-    if "@" in authority:
-        return ":" in authority.rpartition("@")[0]
-    host, _, rest = address.partition(":")
-    after_port = rest.lstrip("0123456789")
-    is_port = after_port != rest and after_port[:1] in ("/", ",", "?", "")
-    return "@" in rest and not is_port and not set("/?,[").intersection(host)
+    return usable_url(settings.index.url)
 
 
 def state_folder(settings: Settings, *names: str) -> Place:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from spec_kit_memory.core.lean_dataclass import dataclass
 from spec_kit_memory.core.memory import ContextType, Scope, Tier
+from spec_kit_memory.settings.database_url import shown_url
 
 STATE_FOLDER = ".spec-kit-memory"
 PREFIX = "SPEC_KIT_MEMORY_"
@@ -503,7 +504,7 @@ def describe(settings: Settings) -> list[dict[str, Any]]:
         rows.append(
             {
                 "key": key.name,
-                "value": plain(value),
+                "value": shown_url(value) if key.name == "index.url" else plain(value),
                 "source": settings.sources.get(key.name, "default"),
                 "variable": key.variable,
                 "about": key.about,

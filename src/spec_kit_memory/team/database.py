@@ -13,6 +13,7 @@ import psycopg
 
 from spec_kit_memory.index.postgres import failures, schema
 from spec_kit_memory.index.postgres.connection import Raw, taken
+from spec_kit_memory.settings.database_url import usable_url
 
 __all__ = ["DatabaseSession", "Row", "TeamDatabase"]
 
@@ -45,7 +46,7 @@ class TeamDatabase:
     """A PostgreSQL server. Nothing is held between two transactions."""
 
     def __init__(self, url: str) -> None:
-        self.url = url
+        self.url = usable_url(url)
         self.where = failures.masked(url)
         with self._translated(), psycopg.connect(url, autocommit=True, connect_timeout=10) as raw:
             schema.prepare(raw, self.where)
