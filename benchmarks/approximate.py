@@ -37,7 +37,8 @@ Vectors = npt.NDArray[np.float32]
 def drawn(count: int, random: np.random.Generator, centres: Vectors) -> Vectors:
     noise = random.standard_normal((count, DIMENSIONS)).astype(np.float32)
     vectors: Vectors = centres[random.integers(0, CENTRES, count)] + noise
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors
 
 
 def literal(vector: Vectors) -> str:

@@ -663,7 +663,7 @@ class Workspace:
             return verb()
 
     def _timed(self, verb: Callable[[], _Answer]) -> _Answer:
-        started = time.perf_counter()
+        started, asked_at = time.perf_counter(), time.monotonic()
         if self._background:
             self._background.settle()
         try:
@@ -686,7 +686,7 @@ class Workspace:
         meta = replace(
             answer.meta,
             latency_ms=round((time.perf_counter() - started) * 1000, 3),
-            index_generation=self._generation(),
+            index_generation=self._generation(asked_at),
         )
         first = (self._unread,) if self._unread else ()
         return replace(answer, meta=meta, advice=(*first, *answer.advice))
@@ -704,10 +704,10 @@ class Workspace:
             return MemoryNotFound(error.message, hint=(self._unread, *error.advice), **error.details)
         return error
 
-    def _generation(self) -> int:
+    def _generation(self, asked_at: float) -> int:
         """0 where it cannot be read: what the verb did is done, and not refused for want of a number."""
         try:
-            return self._runtime.store.generation()
+            return self._runtime.store.generation(since=asked_at)
         except (DatabaseBusy, DatabaseUnusable):
             return 0
 

@@ -109,7 +109,7 @@ def test_passages_are_turns(place: Place, tmp_path: Path) -> None:
     workspace = place.open()
     workspace.chat_import([transcript(tmp_path, FORMATS["plain.jsonl"])])
     memory = workspace.chat_list().memories[0]
-    passages = workspace._runtime.store.documents.passages(memory_id=memory.id)
+    passages = workspace._runtime.store.documents.passages(memory_ids=[memory.id])
     assert [passage.speaker for passage in passages] == ["user", "assistant"]
 
 

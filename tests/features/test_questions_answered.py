@@ -133,7 +133,7 @@ def test_a_secret_in_a_question_is_neither_written_nor_found(place: Place) -> No
     workspace.index()
     stored = workspace._runtime.store
     for card in workspace.list().memories:
-        assert all(key not in one.question for one in stored.documents.passages(memory_id=card.id))
+        assert all(key not in one.question for one in stored.documents.passages(memory_ids=[card.id]))
 
 
 def test_two_memories_that_are_merged_keep_the_questions_of_both(place: Place) -> None:
@@ -199,7 +199,9 @@ def test_hand_written_questions_are_read_in_every_form_and_what_is_odd_is_said(p
     workspace = place.open(model="none")
     stored = {card.path: card for card in workspace.list().memories}
     asked = {
-        path: [one.question for one in workspace._runtime.store.documents.passages(memory_id=card.id) if one.question]
+        path: [
+            one.question for one in workspace._runtime.store.documents.passages(memory_ids=[card.id]) if one.question
+        ]
         for path, card in stored.items()
     }
     assert asked["memory/one.md"] == ["What, and why, is one?"]

@@ -143,7 +143,7 @@ def test_one_saved_memory_is_embedded_without_waiting_for_the_rest(store: Index,
     with Lock(settings, "embed.lock") as lock:
         assert lock.acquire()
         done = embed_memory(store, embedder, memory.id)
-    assert done.embedded == len(store.documents.passages(memory_id=memory.id))
+    assert done.embedded == len(store.documents.passages(memory_ids=[memory.id]))
     assert store.documents.get(memory.id).vector_status is VectorStatus.SUCCESS
     assert embed_memory(store, embedder, memory.id).embedded == 0
     work = {one.memory_id for one in store.vectors.work(1000)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
@@ -9,7 +10,7 @@ from threading import Thread
 
 import pytest
 
-from spec_kit_memory.core.memory import Scope, Tier
+from spec_kit_memory.core.memory import Filter, Scope, Tier
 from spec_kit_memory.index.contract import Index
 from tests.index.conftest import Factory
 from tests.index.material import BY_USER, NOON, change, embed_all, entry, vector
@@ -56,7 +57,7 @@ CHANGES: dict[str, Callable[[Index], object]] = {
     "validate": lambda store: store.record.amend(1, BY_USER, validation=(Decimal("0.7"), 2)),
     "use": lambda store: store.record.use({1: 2.0, 3: 1.0}, NOON),
     "vectors": lambda store: embed_all(store),
-    "failed vectors": lambda store: store.vectors.failed("because", [store.documents.passages(memory_id=1)[0].hash]),
+    "failed vectors": lambda store: store.vectors.failed("because", [store.documents.passages(memory_ids=[1])[0].hash]),
     "another model": lambda store: store.vectors.use_model("other", 3, "weights"),
     "rebuild": lambda store: store.care.rebuild(BY_USER),
 }
@@ -108,7 +109,7 @@ def test_more_memories_than_are_kept_are_all_found(filled: Index, monkeypatch: p
 def test_token_states_come_and_go_with_their_passages(filled: Index, factory: Factory) -> None:
     assert filled.vectors.token_states(ALL) == {}
     other = factory("index")
-    hashes = [passage.hash for passage in other.documents.passages(memory_id=1)]
+    hashes = [passage.hash for passage in other.documents.passages(memory_ids=[1])]
     other.vectors.use_model("test", 3, "weights")
     other.vectors.put({each: (vector(1, 0, 0), b"states") for each in hashes})
     assert set(filled.vectors.token_states(ALL).values()) == {b"states"}
@@ -136,6 +137,33 @@ def test_what_changes_during_a_steady_search_is_seen_right_after_it(filled: Inde
         assert filled.generation() == before
     assert same_as_fresh(filled, factory)
     assert filled.generation() == factory("index").generation()
+
+
+def test_what_was_read_across_a_change_is_told_and_the_steady_search_begins_anew(
+    filled: Index, factory: Factory
+) -> None:
+    with filled.steady():
+        assert filled.documents.passages(memory_ids=[1])
+        assert filled.unmoved()
+        before = filled.generation()
+        factory("index").documents.put(entry("memory/a.md", "other words"), change(minutes=1))
+        filled.documents.passages(memory_ids=[1])
+        assert not filled.unmoved()
+        assert filled.generation() > before
+        assert [hit.memory_id for hit in filled.documents.match(["other"], Filter(), 5)] == [1]
+        assert filled.unmoved()
+
+
+def test_a_generation_that_was_read_since_is_believed_until_this_process_writes(
+    filled: Index, factory: Factory
+) -> None:
+    since = time.monotonic()
+    filled.documents.count()
+    before = filled.generation(since=since)
+    filled.documents.put(entry("memory/a.md", "other words"), change(minutes=1))
+    assert filled.generation(since=since) > before
+    factory("index").documents.put(entry("memory/b.md", "further words"), change(minutes=2))
+    assert filled.generation(since=time.monotonic()) == factory("index").generation()
 
 
 def test_other_threads_see_changes_while_one_is_steady(filled: Index, factory: Factory) -> None:

@@ -89,7 +89,7 @@ TRIALS: dict[str, list[Trial]] = {
     ],
     "Documents.passages": [
         lambda s: s.documents.passages(list(range(1, 9))),
-        lambda s: s.documents.passages(memory_id=1),
+        lambda s: s.documents.passages(memory_ids=[1]),
     ],
     "Documents.stored": [
         lambda s: s.documents.stored(),
@@ -150,7 +150,7 @@ TRIALS: dict[str, list[Trial]] = {
     "StateFiles.remove": [lambda s: s.state_files and s.state_files.remove("checkpoint", "one")],
     "StateFiles.alone": [lambda s: _alone(s)],
     "StateFiles.seconds_left": [lambda s: s.state_files and s.state_files.seconds_left("scan", NOON, pause_seconds=60)],
-    "Care.stats": [lambda s: {k: v for k, v in s.care.stats().items() if k != "size_bytes"}],
+    "Care.stats": [lambda s: s.care.stats(), lambda s: s.care.stats(size=True)],
     "Care.remarks": [lambda s: s.care.remarks(), lambda s: s.care.remarks([1, 2])],
     "Care.bad_files": [lambda s: s.care.bad_files()],
     "Care.snapshot": [lambda s: [row for row in s.care.snapshot() if row["kind"] != "header"]],
@@ -170,6 +170,7 @@ NO_CROSSING = {
     "Index.close": "closes this handle",
     "Index.when_new": "registers a function",
     "Index.bulk": "changes how the next writes are synced",
+    "Index.unmoved": "tells whether reads hang together",
     "Index.steady": "changes how the next reads hang together",
     "Index.hurried": "changes how long the next writes wait",
 }
@@ -275,7 +276,7 @@ def state(store: Index) -> dict[str, object]:
         "ledger": list(store.record.ledger()),
         "session": store.record.session("s"),
         "bad": store.care.bad_files(),
-        "stats": {key: value for key, value in store.care.stats().items() if key != "size_bytes"},
+        "stats": store.care.stats(),
         "generation": store.generation(),
         "checkpoints": store.state_files and list(store.state_files.parts("checkpoint", "one")),
         "outbox": store.outbox and (store.outbox.deliveries([PATH]), store.outbox.backlog()),

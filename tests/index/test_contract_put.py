@@ -27,7 +27,7 @@ def test_a_document_is_found_by_its_words_and_read_back_as_it_was(store: Index) 
     assert memory.passages == 2
     assert memory.first_indexed_at == memory.updated_at == BY_USER.at
     assert store.documents.text(result.memory_id) == "alpha beta\n\ngamma"
-    assert [(p.first_line, p.last_line) for p in store.documents.passages(memory_id=result.memory_id)] == [
+    assert [(p.first_line, p.last_line) for p in store.documents.passages(memory_ids=[result.memory_id])] == [
         (1, 1),
         (3, 3),
     ]
@@ -57,19 +57,19 @@ def test_changed_text_keeps_the_id_and_drops_the_old_words(store: Index) -> None
 
 def test_the_same_document_again_changes_nothing_but_the_ledger(store: Index) -> None:
     first = store.documents.put(entry(), BY_USER)
-    ids = [passage.id for passage in store.documents.passages(memory_id=first.memory_id)]
+    ids = [passage.id for passage in store.documents.passages(memory_ids=[first.memory_id])]
     again = store.documents.put(entry(), change(minutes=1))
     assert (again.created, again.changed) == (False, False)
-    assert [passage.id for passage in store.documents.passages(memory_id=first.memory_id)] == ids
+    assert [passage.id for passage in store.documents.passages(memory_ids=[first.memory_id])] == ids
     assert store.documents.get(first.memory_id).updated_at == BY_USER.at
     assert [str(one.type) for one in store.record.ledger()] == ["create", "reindex"]
 
 
 def test_lines_that_moved_keep_their_passages(store: Index) -> None:
     result = store.documents.put(entry(text="alpha\nbeta"), BY_USER)
-    ids = [passage.id for passage in store.documents.passages(memory_id=result.memory_id)]
+    ids = [passage.id for passage in store.documents.passages(memory_ids=[result.memory_id])]
     store.documents.put(entry(text="\n\nalpha\nbeta"), change(minutes=1))
-    assert [(p.id, p.first_line) for p in store.documents.passages(memory_id=result.memory_id)] == [
+    assert [(p.id, p.first_line) for p in store.documents.passages(memory_ids=[result.memory_id])] == [
         (ids[0], 3),
         (ids[1], 4),
     ]

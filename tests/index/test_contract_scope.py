@@ -35,7 +35,7 @@ READS: dict[str, Callable[[Index], object]] = {
     "count": lambda s: s.documents.count(),
     "many": lambda s: [m.id for m in s.documents.many([1, 2, 3, 4])],
     "passages": lambda s: {p.memory_id for p in s.documents.passages(list(range(1, 20)))},
-    "passages of": lambda s: [len(s.documents.passages(memory_id=n)) for n in (1, 2, 3, 4)],
+    "passages of": lambda s: [len(s.documents.passages(memory_ids=[n])) for n in (1, 2, 3, 4)],
     "stored": lambda s: sorted(s.documents.stored()),
     "stored below": lambda s: sorted(s.documents.stored(below=["memory"])),
     "stored like": lambda s: sorted(

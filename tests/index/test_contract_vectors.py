@@ -59,14 +59,14 @@ def test_passages_without_a_vector_are_known(store: Index) -> None:
     store.documents.put(entry(text="one\ntwo\nthree"), BY_USER)
 
     def waiting() -> set[str]:
-        ids = [passage.id for passage in store.documents.passages(memory_id=1)]
+        ids = [passage.id for passage in store.documents.passages(memory_ids=[1])]
         return {passage.hash for passage in store.documents.passages(ids) if not passage.has_vector}
 
     assert waiting() == {sha("one"), sha("two"), sha("three")}
     store.vectors.use_model("m", 2, "w")
     store.vectors.put({sha("one"): (vector(1, 0), None)})
     assert waiting() == {sha("two"), sha("three")}
-    assert [p.has_vector for p in store.documents.passages(memory_id=1)] == [True, False, False]
+    assert [p.has_vector for p in store.documents.passages(memory_ids=[1])] == [True, False, False]
     store.vectors.use_model("another", 2, "w")
     assert waiting() == {sha("one"), sha("two"), sha("three")}
 
@@ -77,7 +77,7 @@ def test_token_states_are_read_in_bulk(store: Index) -> None:
     store.vectors.put(
         {sha("one"): (vector(1, 0), b"1"), sha("two"): (vector(0, 1), b"2"), sha("three"): (vector(1, 1), None)}
     )
-    ids = {passage.hash: passage.id for passage in store.documents.passages(memory_id=1)}
+    ids = {passage.hash: passage.id for passage in store.documents.passages(memory_ids=[1])}
     assert store.vectors.token_states([*ids.values(), 999]) == {ids[sha("one")]: b"1", ids[sha("two")]: b"2"}
 
 

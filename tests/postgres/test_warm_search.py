@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -12,6 +13,9 @@ from spec_kit_memory.core.memory import Filter, Scope
 from spec_kit_memory.index.arrays import columns, vocabulary
 from spec_kit_memory.index.postgres import view
 from spec_kit_memory.index.postgres.engine import PostgresIndex
+from spec_kit_memory.settings import Semantic, Settings
+from spec_kit_memory.settings.keys import IndexPlace
+from spec_kit_memory.workspace import Workspace
 from tests.index.material import BY_USER, change, embed_all, entry
 from tests.postgres.round_trips import counted
 from tests.postgres_server import Server
@@ -78,6 +82,56 @@ def test_what_came_since_is_read_for_all_words_at_once(server: Server, project: 
     assert all("FROM counter" in str(one) for one in sent)
     store.close()
     other.close()
+
+
+def workspace(root: Path, server: Server, project: str) -> Workspace:
+    drawn = random.Random(5)
+    for number in range(30):
+        path = root / f"specs/00{number % 3}-part/memory/n{number}.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = "\n\n".join(" ".join(drawn.choices(WORDS, k=40)) for _ in range(3))
+        path.write_text(f"# Note {number}\n\n{text}\n", encoding="utf-8")
+    place = IndexPlace(url=server.url(), project=project)
+    opened = Workspace(Settings(root=root, index=place, semantic=Semantic(model="hashing"), watch="off"))
+    opened.index()
+    opened._runtime.whole.warm()
+    return opened
+
+
+def test_a_whole_answer_asks_the_server_only_for_what_was_not_read_before(
+    tmp_path: Path, server: Server, project: str
+) -> None:
+    with workspace(tmp_path, server, project) as opened:
+        first = opened.search(" ".join(WORDS[:3]), limit=50, max_tokens=30_000)
+        assert len(first.results) == 30, "so that all texts and links were read"
+        for words in (WORDS[3:6], WORDS[6:9]):
+            time.sleep(MORE_THAN_BELIEVED)
+            with counted() as sent:
+                answer = opened.search(" ".join(words))
+            assert answer.results
+            assert len(sent) == 1, sent
+            assert "FROM counter" in str(sent)
+
+
+def test_a_whole_answer_of_what_nobody_has_read_takes_three_ways(tmp_path: Path, server: Server, project: str) -> None:
+    with workspace(tmp_path, server, project) as opened:
+        opened.search("nothing", limit=1)  # numbers of the project are collected once for each generation
+        with counted() as sent:
+            assert opened.search(" ".join(WORDS[:3])).results
+        assert len(sent) <= 3, "the counters, links and texts"
+        with counted() as sent:
+            opened.search(" ".join(WORDS[3:6]), session_id="s")
+        assert len(sent) <= 10, "the session is read and written, and what it was sent is looked up"
+
+
+def test_numbers_of_a_project_are_collected_in_three_questions(server: Server, project: str) -> None:
+    store = filled(server, project, documents=3)
+    with counted() as sent:
+        assert store.care.stats()["memories"] == 3
+    assert len([one for one in sent if "FROM memory" in str(one) or "FROM failure" in str(one)]) <= 3
+    assert not [one for one in sent if "length(" in str(one)], "what reads every row is asked for by itself"
+    assert store.care.stats(size=True)["size_bytes"] > 0
+    store.close()
 
 
 @pytest.mark.parametrize("read_anew", ["changes", "everything", "many", "too many"])

@@ -29,7 +29,7 @@ COMPOSITE = {"count": 0.3, "recency": 0.4, "importance": 0.3}
 
 
 def stats(runtime: Runtime, request: StatsRequest) -> StatsAnswer:
-    raw = runtime.store.care.stats()
+    raw = runtime.store.care.stats(size=True)
     folders = _folders(runtime, runtime.store.documents.tally(), request.folder_ranking)
     return StatsAnswer(
         outcome=outcome("workspace-contents", memories=raw["memories"], folders=len(folders), passages=raw["passages"]),

@@ -78,11 +78,11 @@ def _passages(
     lines = document.text.split("\n")
     stored: Iterable[Any] = ()
     if memory and memory.content_hash == values["content_hash"]:
-        stored = runtime.store.documents.passages(memory_id=memory.id)
+        stored = runtime.store.documents.passages(memory_ids=[memory.id])
     elif memory and values["source"] == Source.CHAT:
         stored = [
             passage
-            for passage in runtime.store.documents.passages(memory_id=memory.id)
+            for passage in runtime.store.documents.passages(memory_ids=[memory.id])
             if _has_same_text(passage, lines)
         ]
     return [rows.passage_row(passage) for passage in stored or passages.split(document)]

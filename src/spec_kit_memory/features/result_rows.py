@@ -42,6 +42,7 @@ class ResultBuilder:
             sessions.sent_to(self.runtime, self.request.session_id) if self.request.dedup else frozenset()
         )
         self._opened: dict[int, OpenedText] = {}
+        self._all_passages_by_id: dict[int, list[StoredPassage]] = {}
         self._passages_by_id: dict[int, Sequence[tuple[StoredPassage, Scored]]] = {}  # the passages of each result
         self._sent_ranges_by_id: dict[int, list[tuple[int, int]]] = {}
         self._shown_hashes: set[str] = set()
@@ -105,12 +106,21 @@ class ResultBuilder:
             score=ranked.scored.by_relevance,
         )
 
+    def _passages_of(self, memory_id: int) -> Sequence[StoredPassage]:
+        """All passages of a result. Those of all results are read together, as a session needs them of each."""
+        if memory_id not in self._all_passages_by_id:
+            wanted = {memory_id, *self._opened}.difference(self._all_passages_by_id)
+            self._all_passages_by_id |= {id_: [] for id_ in wanted}
+            for passage in self.runtime.store.documents.passages(memory_ids=sorted(wanted)):
+                self._all_passages_by_id[passage.memory_id].append(passage)
+        return self._all_passages_by_id[memory_id]
+
     def _sent_ranges(self, ranked: RankedMemory) -> list[tuple[int, int]]:
         """The lines of a memory that this session was sent, in order."""
         if not self._sent_marks:
             return []
         if ranked.memory.id not in self._sent_ranges_by_id:
-            passages = self.runtime.store.documents.passages(memory_id=ranked.memory.id)
+            passages = self._passages_of(ranked.memory.id)
             layout = self.runtime.opened(ranked.memory).layout
             ranges = layout.whole_lines(layout.place(p) for p in passages if p.hash in self._sent_marks)
             self._sent_ranges_by_id[ranked.memory.id] = _joined(
@@ -253,7 +263,7 @@ class ResultBuilder:
         if not self.request.session_id or not ranges:
             return
         lines = self.runtime.opened(ranked.memory).lines
-        for passage in self.runtime.store.documents.passages(memory_id=ranked.memory.id):
+        for passage in self._passages_of(ranked.memory.id):
             if passage.last_line > len(lines):  # the file was shortened since
                 continue
             numbers = (n for n in range(passage.first_line, passage.last_line + 1) if lines[n - 1].strip())
@@ -267,7 +277,7 @@ class ResultBuilder:
         if not self.request.session_id or layout.last_line == len(layout.lines):
             return
         ranges = [(s.first_line, s.last_line) for s in packed.shown if not s.clipped]
-        for passage in self.runtime.store.documents.passages(memory_id=packed.id):
+        for passage in self._passages_of(packed.id):
             first, last = layout.place(passage)
             if any(start <= first and last <= end for start, end in ranges):
                 self._shown_hashes.add(passage.hash)

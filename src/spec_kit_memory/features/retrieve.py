@@ -225,7 +225,7 @@ def match(runtime: Runtime, question: Question, where: Filter, *, results: int =
     passages = _every(runtime, hits) if plain else _promising(runtime, hits, question.reach, results=results)
     return led_to_sections(
         _pool(runtime, question, hits, passages),
-        lambda memory_id: runtime.store.documents.passages(memory_id=memory_id),
+        lambda memory_id: runtime.store.documents.passages(memory_ids=[memory_id]),
     )
 
 
@@ -284,7 +284,7 @@ def match_outside(runtime: Runtime, question: Question, pool: Pool, outside: Hit
         match={**pool.match, **beyond.match},
         readings=readings,
     )
-    return led_to_sections(joined, lambda memory_id: runtime.store.documents.passages(memory_id=memory_id))
+    return led_to_sections(joined, lambda memory_id: runtime.store.documents.passages(memory_ids=[memory_id]))
 
 
 def _pool(runtime: Runtime, question: Question, hits: Hits, passages: Mapping[int, StoredPassage]) -> Pool:

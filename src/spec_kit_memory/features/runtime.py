@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,7 +20,7 @@ from spec_kit_memory.caller import Caller
 from spec_kit_memory.core import decay, tokens, usage
 from spec_kit_memory.core.folders import near_folders
 from spec_kit_memory.core.long_lines import LineLayout
-from spec_kit_memory.core.memory import Change, Document, Filter, Memory, Scope, State, Tier, owner_of
+from spec_kit_memory.core.memory import Change, Document, Filter, Link, Memory, Relation, Scope, State, Tier, owner_of
 from spec_kit_memory.core.triggers import Matcher
 from spec_kit_memory.embed import Embedder, QueryEmbedding, open_embedder
 from spec_kit_memory.embed.guarded import Guarded
@@ -280,12 +280,30 @@ class ScopeView:
         self.sync: Sync | None = None
         self._matcher: tuple[int, Matcher] | None = None
         self._rules: tuple[int, list[Memory]] | None = None
+        self._links: tuple[int, dict[int, list[Link]]] | None = None  # by memory, of those that were looked at
 
     def matcher(self, generation: int) -> Matcher:
         """All trigger phrases of the scope, made again when memories changed."""
         if self._matcher is None or self._matcher[0] != generation:
             self._matcher = (generation, Matcher(self.store.documents.triggers()))
         return self._matcher[1]
+
+    def links_beside(self, generation: int, memory_ids: Collection[int]) -> list[Link]:
+        """Those by which one of these memories supersedes or contradicts another, or the other way round."""
+        kept = self._links
+        if kept is None or kept[0] != generation:
+            kept = self._links = (generation, {})
+        of_memory = kept[1]
+        unread = [id_ for id_ in memory_ids if id_ not in of_memory]
+        if unread:
+            kinds = (Relation.SUPERSEDES, Relation.CONTRADICTS)
+            read: dict[int, list[Link]] = {id_: [] for id_ in unread}
+            for link in self.store.record.links(unread, relations=kinds):
+                for end in {link.source_id, link.target_id}.intersection(read):
+                    read[end].append(link)
+            of_memory |= read
+        links = {link.id: link for id_ in memory_ids for link in of_memory[id_]}
+        return [links[id_] for id_ in sorted(links)]
 
     def rules(self, generation: int) -> list[Memory]:
         """The constitutional memories of the scope; their use counts may be old."""

@@ -147,12 +147,11 @@ def rank(runtime: Runtime, request: Request) -> Ranking:
     queries.check(request.query, request.concepts)
     query = queries.read(request.text)
     question = retrieve.prepare(runtime, query, also=[queries.read(text) for text in request.also], mode=request.mode)
-    for _ in range(MOST_LOOKS):
-        with runtime.whole.steady():
-            before = runtime.whole.generation()
+    with runtime.whole.steady():
+        for _ in range(MOST_LOOKS):
             ranking = _rank(runtime, request, question)
-        if runtime.whole.generation() == before:
-            break
+            if runtime.whole.unmoved():
+                break
     return ranking
 
 
@@ -454,8 +453,7 @@ def _without_low(request: Request, results: list[RankedMemory]) -> tuple[list[Ra
 
 def _linked(runtime: Runtime, results: list[RankedMemory]) -> list[RankedMemory]:
     """Move superseded memories directly below their successors, and note contradictions."""
-    kinds = (Relation.SUPERSEDES, Relation.CONTRADICTS)
-    links = runtime.store.record.links([ranked.memory.id for ranked in results], relations=kinds) if results else []
+    links = runtime.view.links_beside(runtime.whole.generation(), [ranked.memory.id for ranked in results])
     replaced_by = _pairs(links, Relation.SUPERSEDES)
     opposed = _pairs(links, Relation.CONTRADICTS)
     if not replaced_by and not opposed:

@@ -43,6 +43,11 @@ _WITHOUT_MEANING = frozenset(("meaning-unavailable", "no-meaning"))
 def search(runtime: Runtime, request: Request) -> SearchAnswer:
     if (session_id := sessions.kept_id(request.session_id)) != request.session_id:
         request = request.replace(session_id=session_id)
+    with runtime.whole.steady():
+        return _with_code(runtime, request, _answered(runtime, request))
+
+
+def _answered(runtime: Runtime, request: Request) -> SearchAnswer:
     generation = runtime.whole.generation()
     # Only searches without a session are cached, because what a session was sent changes with each answer.
     # A cached answer is valid for a minute, because memories expire and change their state without a write.
@@ -54,7 +59,7 @@ def search(runtime: Runtime, request: Request) -> SearchAnswer:
         sessions.remember_rules(runtime, _rule_marks(runtime, cached.constitutional))
         if request.include_content:
             runtime.used([result.id for result in cached.results])
-        return _with_code(runtime, request, replace(cached, meta=replace(cached.meta, cache_hit=True)))
+        return replace(cached, meta=replace(cached.meta, cache_hit=True))
     answer = answer_from(runtime, request)
     if (
         request.session_id is None
@@ -62,7 +67,7 @@ def search(runtime: Runtime, request: Request) -> SearchAnswer:
         and not any(isinstance(notice, Advice) and notice.code in _WITHOUT_MEANING for notice in answer.unavailable)
     ):
         cache.put(key, generation, answer)
-    return _with_code(runtime, request, answer)
+    return answer
 
 
 def _with_code(runtime: Runtime, request: Request, answer: SearchAnswer) -> SearchAnswer:

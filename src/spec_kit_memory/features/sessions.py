@@ -349,7 +349,7 @@ class _Turn:
         sent = self.session.sent
         if not sent or rule_mark(memory, text=True) in sent or f"{memory.content_hash}:content" in sent:
             return bool(sent)
-        passages = self._runtime.store.documents.passages(memory_id=memory.id)
+        passages = self._runtime.store.documents.passages(memory_ids=[memory.id])
         return bool(passages) and all(passage.hash in sent for passage in passages)
 
 

@@ -239,7 +239,7 @@ def embed_memory(store: Index, embedder: Embedder, memory_id: int) -> Embedded:
         passage.hash: VectorWork(
             memory_id, passage.hash, embedded(passage.headings, long_lines.text_of(lines, passage))
         )
-        for passage in store.documents.passages(memory_id=memory_id)
+        for passage in store.documents.passages(memory_ids=[memory_id])
     }
     try:
         for batch in _batches(list(work.values())):

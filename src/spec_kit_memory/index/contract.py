@@ -199,8 +199,11 @@ class Index(Protocol):
         """Register a callback for when another index, empty or not, has replaced this one."""
         ...
 
-    def generation(self) -> int:
-        """A number that rises with every change to memories by any process; uses do not raise it."""
+    def generation(self, *, since: float | None = None) -> int:
+        """A number that rises with every change to memories by any process; uses do not raise it.
+
+        `since` a time of the monotonic clock: what was read after it is new enough, and is not asked for again.
+        """
         ...
 
     def exported(self) -> AbstractContextManager[TransferSource]:
@@ -228,6 +231,10 @@ class Index(Protocol):
 
         For one verb that reads often, and decides nothing that must be true of the very moment.
         """
+        ...
+
+    def unmoved(self) -> bool:
+        """Inside `steady`: is all that was read since it began of one moment? If not, it has begun anew."""
         ...
 
     def hurried(self) -> AbstractContextManager[None]:
@@ -378,8 +385,10 @@ class Documents(Protocol):
         """Texts by their hash, if a visible memory has or had them."""
         ...
 
-    def passages(self, passage_ids: Sequence[int] = (), *, memory_id: int | None = None) -> list[StoredPassage]:
-        """The passages with these ids that belong to live memories, in the same order; or all of one memory."""
+    def passages(
+        self, passage_ids: Sequence[int] = (), *, memory_ids: Sequence[int] | None = None
+    ) -> list[StoredPassage]:
+        """The passages with these ids that belong to live memories, in the same order; or all of these memories."""
         ...
 
     def stored(
@@ -496,11 +505,15 @@ class Vectors(Protocol):
 class Care(Protocol):
     """Numbers, faults, checkpoints and repair."""
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self, *, size: bool = False) -> dict[str, Any]:
         """Counts: memories, gone, forgotten, passages, tokens, triggers, aliases, outdated, pending_passages,
         pending_tokens (about), failed_passages;
         per tiers, sources, context_types, vectors (by status); model, dimensions, weights_hash; failures (reason ->
-        passages), provider_failure (a reason or None); size_bytes, last_indexed. Cheap while nothing changed."""
+        passages), provider_failure (a reason or None); last_indexed. Cheap while nothing changed.
+
+        `size`: with size_bytes of all that is stored, or, for a scope that sees a part of it, of its documents. That
+        may read everything.
+        """
         ...
 
     def remarks(

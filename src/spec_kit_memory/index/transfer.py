@@ -87,7 +87,8 @@ def copy(source: Index, target: Index) -> dict[str, int]:
     with source.exported() as old, target.imported() as new:
         if next(new.rows(TABLES[1]), None) is not None or next(new.rows(TABLES[7]), None) is not None:
             raise DatabaseUnusable(
-                "the target project is not empty", hint="name another project (index.project), or another database"
+                "the target is not empty",
+                hint="on a server name another project (index.project) or another database; a file, move away",
             )
         counts = {}
         for table in TABLES:
@@ -110,7 +111,7 @@ def _index(source: Index, old: TransferSource, new: Target) -> None:
     texts: dict[str, bytes] = dict(old.rows(TABLES[0]))
     for row in old.rows(TABLES[1]):
         memory = dict(zip((name.strip() for name in TABLES[1].columns.split(",")), row, strict=True))
-        stored = source.documents.passages(memory_id=memory["id"])
+        stored = source.documents.passages(memory_ids=[memory["id"]])
         lines = rows.unpack(texts[memory["content_hash"]]).split("\n") if memory["content_hash"] in texts else []
         passages = [
             Passage(

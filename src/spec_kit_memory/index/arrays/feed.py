@@ -82,6 +82,7 @@ class Feed(Protocol):
     # Where there are more, their rows are not read ahead.
     warm_passages: int
     warm_memories: int
+    warms_states: bool  # of tokens, as many as are kept
     """Reads without a scope, for arrays that apply one. Ids of passages and vectors only rise and never change."""
 
     def moment(self) -> AbstractContextManager[object]:
@@ -89,6 +90,10 @@ class Feed(Protocol):
         ...
 
     def counters(self) -> Counters: ...
+    def noted_generation(self, since: float | None = None) -> int | None:
+        """That of the last read. `since` a time of the monotonic clock: None if there was none, or a write after it."""
+        ...
+
     def changed(self, since: int) -> set[int]:
         """Memories that changed after this generation, live or not."""
         ...

@@ -88,6 +88,10 @@ class RowCache:
         if len(passage_ids) <= self._feed.warm_passages:
             for at in range(0, len(passage_ids), _AT_ONCE):
                 self.passages(None, passage_ids[at : at + _AT_ONCE])
+            states = passage_ids if self._feed.warms_states else ()
+            for at in range(0, len(states), _AT_ONCE):
+                if self._states.is_full or not self.token_states(None, states[at : at + _AT_ONCE]):
+                    break  # or the model has none
 
     def _within(self, scope: Scope | None, ids: Collection[int]) -> set[int]:
         """Those of these memories that are within the scope; a set of the caller's own, as other threads go on."""
@@ -149,6 +153,11 @@ class _Shelf(Generic[Value]):
             self._weight += sum(map(self._weigh, fresh.values()))
             self._make_room()
         return cached
+
+    @property
+    def is_full(self) -> bool:
+        """Nearly: what comes next may make others go."""
+        return 10 * self._weight > 9 * self._most
 
     def _make_room(self) -> None:
         over = self._weight - self._most

@@ -30,3 +30,10 @@ class Steadiness(threading.local):
             yield
         finally:
             self.held, self.generation = False, None
+
+    def hold_anew(self, bring_up_to_date: Callable[[], int]) -> None:
+        self.held = False
+        try:
+            self.generation = bring_up_to_date()
+        finally:
+            self.held = True

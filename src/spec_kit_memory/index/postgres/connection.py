@@ -64,6 +64,8 @@ _EVERYONE = "set_config('skm.everyone', 'on', true)"
 Raw = psycopg.Connection[tuple[Any, ...]]
 Pool = ConnectionPool[Raw]
 _First = Callable[[Raw, bytes], object]  # sends what begins a transaction, and perhaps more
+_COUNTERS = "SELECT generation, used, epoch FROM counter WHERE project_id = @p"
+_COUNTERS_PLACE = 2  # among the results of what begins a read: after BEGIN and the settings
 
 
 def _literal(text: str) -> str:
@@ -134,9 +136,17 @@ class Connection:
     text_index: TextIndex = text_index
 
     def __init__(
-        self, begin: Callable[[_First], tuple[Pool, Raw]], project: int, checkout: int, extension: str
+        self,
+        begin: Callable[[_First], tuple[Pool, Raw]],
+        project: int,
+        checkout: int,
+        extension: str,
+        *,
+        note: Callable[[Counters, float], None] | None = None,
     ) -> None:
+        """`note` is told the counters with which it begins, and when they were asked for."""
         self._begin = begin
+        self._note = note
         self._begun: tuple[Pool, Raw] | None = None
         self.project = project
         self.checkout = checkout
@@ -147,7 +157,7 @@ class Connection:
         self.before_commit: list[Callable[[], None]] = []
         self.last_entry: tuple[int, str] | None = None  # sequence and hash of what it appended to the ledger last
         self.broken = False
-        self.counters: Counters | None = None  # as they were found at its moment, or before
+        self.counters: Counters | None = None  # as they were at its moment
         self._waiting: list[str] = []  # writes that go to the server together with the next read, or before the end
         self._waiting_size = 0
         self._numbers: dict[str, int] = {}  # the last ones given, of whoever holds the row of `counter`
@@ -157,9 +167,34 @@ class Connection:
     def raw(self) -> Raw:
         """After everything that was to be written before."""
         if self._begun is None:
-            self._begun = self._begin(lambda raw, begin: raw.execute(begin))
+            self._started()
+            assert self._begun is not None
         self.settle()
         return self._begun[1]
+
+    def _started(self, statement: bytes = b"", values: Values = ()) -> psycopg.Cursor[tuple[Any, ...]]:
+        """Begin with this, there and back at once. The cursor is somewhere before the statement's results."""
+        cursors: list[tuple[float, psycopg.Cursor[tuple[Any, ...]]]] = []
+
+        def send(raw: Raw, begin: bytes) -> None:
+            asked_at, cursor = time.monotonic(), psycopg.ClientCursor(raw)
+            cursors.append((asked_at, cursor.execute(b"%b; %b" % (_unmarked(begin), statement), values or {})))
+
+        self._begun = self._begin(send)
+        asked_at, cursor = cursors[-1]
+        if self._note is not None:
+            for _ in range(_COUNTERS_PLACE):
+                cursor.nextset()
+            self.counters = Counters._make(cursor.fetchall()[0])
+            self._note(self.counters, asked_at)
+        return cursor
+
+    def _give_back(self) -> None:
+        """It has ended with what began it."""
+        if self._begun is not None:
+            pool, raw = self._begun
+            self._begun = None
+            pool.putconn(raw)
 
     def settle(self) -> int:
         """Send what waits, in its order and at once; returns how many rows the last of it changed."""
@@ -214,15 +249,10 @@ class Connection:
                 self._wait(whole)
                 return _Waiting(self)
             return StatementResult(self._sent(raw, whole))
-        cursors: list[psycopg.Cursor[tuple[Any, ...]]] = []
-
-        def send(raw: Raw, begin: bytes) -> None:
-            cursors.append(psycopg.ClientCursor(raw).execute(b"%b; %b" % (_unmarked(begin), statement), given))
-
-        self._begun = self._begin(send)
-        while cursors[-1].nextset():
-            pass  # the result of BEGIN
-        return StatementResult(cursors[-1])
+        cursor = self._started(statement, given)
+        while cursor.nextset():
+            pass
+        return StatementResult(cursor)
 
     def _wait(self, statement: str) -> None:
         self._waiting.append(statement)
@@ -234,20 +264,22 @@ class Connection:
         """One statement that is a transaction of its own, there and back at once. Where one has begun, within that."""
         if self._begun is not None:
             return self.execute(sql, values).fetchall()
-        statement, given = self._statement(sql), _storable(values) or {}
-        rows: list[list[tuple[Any, ...]]] = []
-
-        def send(raw: Raw, begin: bytes) -> None:
-            rows.clear()
-            cursor = psycopg.ClientCursor(raw).execute(b"%b; %b; ROLLBACK" % (_unmarked(begin), statement), given)
-            while True:
+        try:
+            cursor = self._started(b"%b; ROLLBACK" % self._statement(sql), _storable(values))
+            rows = [cursor.fetchall() if cursor.description else []]
+            while cursor.nextset():
                 rows.append(cursor.fetchall() if cursor.description else [])
-                if not cursor.nextset():
-                    return
-
-        pool, raw = self._begin(send)
-        pool.putconn(raw)
+        finally:
+            self._give_back()
         return rows[-2]
+
+    def ask_for_counters(self) -> Counters:
+        """As they were at its moment: what is read after this is of that or of a later one."""
+        if self.counters is None:
+            self._started(b"ROLLBACK")
+            self._give_back()
+        assert self.counters is not None
+        return self.counters
 
     def _statement(self, sql: str) -> bytes:
         return dialect.translated(sql, self.project, self.checkout, self._extension)
@@ -367,7 +399,11 @@ class Connection:
             changed = ", ".join(f"{column} = {self._numbers[column]:d}" for column in sorted(self._given))
             self.execute(f"UPDATE counter SET {changed} WHERE project_id = @p")
             self._given.clear()
-        self.settle()
+
+    def commit(self) -> str | None:
+        """What waits, and the end, in one way to the server; returns what it says of the end."""
+        assert self._begun is not None
+        return self._sent(self._begun[1], "COMMIT").statusmessage
 
 
 class _Threads(threading.local):
@@ -379,8 +415,9 @@ class _Threads(threading.local):
     hurried = 0
 
 
-_recent: dict[tuple[str, int], tuple[float, Counters]] = {}  # of a project: when they were read, and what they were
-_written: dict[tuple[str, int], int] = {}  # how often this process has written to it
+_noted: dict[tuple[str, int], tuple[float, Counters]] = {}  # of a project: the newest, and when they were asked for
+_noted_lock = threading.Lock()
+_written: dict[tuple[str, int], float] = {}  # when this process last wrote to it
 _pools: dict[tuple[int, str], Pool] = {}
 _pools_lock = threading.Lock()
 
@@ -471,10 +508,16 @@ class Database:
     # --- connections
 
     @contextmanager
-    def _transaction(self, begin: str, *, user: str | None = None) -> Iterator[Connection]:
+    def _transaction(self, begin: str, *, user: str | None = None, reads: bool = False) -> Iterator[Connection]:
         whole = f"{begin}; {self._begin}, {user or self._user}"
+        if reads:
+            whole += f"; {_COUNTERS.replace('@p', str(self.project))}"
         connection = Connection(
-            lambda first: self._begun(first, whole.encode()), self.project, self.checkout, self._extension
+            lambda first: self._begun(first, whole.encode()),
+            self.project,
+            self.checkout,
+            self._extension,
+            note=self._note if reads else None,
         )
         try:
             yield connection
@@ -506,25 +549,30 @@ class Database:
     # --- reading
 
     def counters(self) -> Counters:
-        """Generation, use and epoch. A search asks for them several times: for a blink what was read is believed.
+        """Generation, use and epoch. They come with the first statement of every read; for a blink they are believed.
 
         What this process writes is seen at once.
         """
         key = self.url, self.project
-        recent = _recent.get(key)
-        if recent is not None and time.monotonic() - recent[0] < _BELIEVED_SECONDS:
-            return recent[1]
-        asked_at, written = time.monotonic(), _written.get(key)
         with self.reading() as connection:
-            if connection.counters is not None:
-                return connection.counters
-            is_new = not connection.has_begun  # else the transaction may have begun long ago
-            sql = "SELECT generation, used, epoch FROM counter WHERE project_id = @p"
-            # What is read after this is of this moment or a later one, and read again if it changed in between.
-            counters = connection.counters = Counters._make(connection.fetch_once(sql)[0])
-        if is_new and _written.get(key) == written:
-            _recent[key] = asked_at, counters
-        return counters
+            asked_at, counters = _noted.get(key, (0.0, None))
+            is_recent = asked_at > max(time.monotonic() - _BELIEVED_SECONDS, _written.get(key, 0.0))
+            # Those of a transaction that has begun are of its moment, whatever came since.
+            return counters if counters and is_recent and not connection.counters else connection.ask_for_counters()
+
+    def noted_generation(self, since: float | None) -> int | None:
+        """That of the last read of this process, in whatever thread; or of one since then, if no write came after."""
+        key = self.url, self.project
+        asked_at, counters = _noted.get(key, (0.0, None))
+        if counters is None or (since is not None and asked_at <= max(since, _written.get(key, 0.0))):
+            return None
+        return counters.generation
+
+    def _note(self, counters: Counters, asked_at: float) -> None:
+        key = self.url, self.project
+        with _noted_lock:
+            if asked_at > _noted.get(key, (0.0,))[0]:
+                _noted[key] = asked_at, counters
 
     def reading(self, *, own: bool = False) -> AbstractContextManager[Connection]:
         """Several reads of one moment. `own`: what this thread wrote in an open `together` counts too."""
@@ -538,7 +586,8 @@ class Database:
             with self.translated():
                 yield joined
             return
-        with self.translated(), self._transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
+        begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+        with self.translated(), self._transaction(begin, reads=True) as connection:
             before = self._threads.reading, self._threads.reads_as
             self._threads.reading, self._threads.reads_as = connection, self._user
             try:
@@ -591,9 +640,7 @@ class Database:
                     connection.finish()
                     self._commit(connection)
         finally:
-            key = self.url, self.project
-            _written[key] = _written.get(key, 0) + 1
-            _recent.pop(key, None)
+            _written[self.url, self.project] = time.monotonic()
             self._threads.writing = False
 
     @contextmanager
@@ -615,7 +662,7 @@ class Database:
         What has no entry there (use, vectors, what a scan saw) may be made again without harm.
         """
         try:
-            status = connection.raw.execute("COMMIT").statusmessage
+            status = connection.commit()
         except psycopg.OperationalError:
             if not connection.raw.closed or connection.last_entry is None or not self._has(connection.last_entry):
                 raise

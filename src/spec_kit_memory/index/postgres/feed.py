@@ -44,6 +44,7 @@ class PostgresFeed:
     # As many as are kept: each that is missing is a way to the server.
     warm_passages = 120_000
     warm_memories = 20_000
+    warms_states = True
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -54,6 +55,9 @@ class PostgresFeed:
 
     def counters(self) -> Counters:
         return self._database.counters()
+
+    def noted_generation(self, since: float | None = None) -> int | None:
+        return self._database.noted_generation(since)
 
     def changed(self, since: int) -> set[int]:
         sql = "SELECT id FROM memory WHERE project_id = @p AND changed > ?"

@@ -28,7 +28,7 @@ class TableIndex:
     care: Care
 
     def _bind(self, shared: Shared, scope: Scope | None) -> None:
-        self._shared, self._database, self._scope = shared, shared.database, scope
+        self._shared, self._database, self._scope = shared, shared.database.within(scope), scope
         self.documents = Documents(shared, scope)
         self.record = Record(shared, scope)
         self.vectors = Vectors(shared, scope)
@@ -47,9 +47,9 @@ class TableIndex:
         self._database.close()
         self._shared.loaded = None
 
-    def generation(self) -> int:
+    def generation(self, *, since: float | None = None) -> int:
         """What others change in their own part is not told to a scope, not even that it happened."""
-        whole = self._shared.generation()
+        whole = self._shared.generation(since)
         if self._scope is None or self._scope == Scope():
             return whole
         if self._changes[0] != whole:
@@ -70,6 +70,9 @@ class TableIndex:
 
     def steady(self) -> AbstractContextManager[None]:
         return self._shared.steady()
+
+    def unmoved(self) -> bool:
+        return self._shared.unmoved()
 
     def warm(self) -> None:
         self._shared.arrays.warm(self._shared.row_cache)

@@ -94,7 +94,7 @@ class Queries(View):
             f" WHERE memory.project_id = @p AND {test} AND memory.presence = ? AND {seen}"
         )
         with self._database.reading() as connection:
-            return int(connection.execute(sql, [*values, str(presence), *bound]).get)
+            return int(connection.fetch_once(sql, [*values, str(presence), *bound])[0][0])
 
     def tally(self) -> list[Tally]:
         seen, bound = conditions.visible(self._scope)
@@ -106,7 +106,7 @@ class Queries(View):
         with self._database.reading() as connection:
             return [
                 Tally(folder, bool(archived), Tier(tier), count, rows.moment(newest), rows.moment(updated), changed)
-                for folder, archived, tier, count, newest, updated, changed in connection.execute(sql, bound)
+                for folder, archived, tier, count, newest, updated, changed in connection.fetch_once(sql, bound)
             ]
 
     def _select(self, test: str, values: Sequence[Any], *, live: bool = True, tail: str = "") -> list[Memory]:
@@ -114,7 +114,7 @@ class Queries(View):
         presence = _LIVE if live else "true"
         sql = f"SELECT {conditions.MEMORY} WHERE memory.project_id = @p AND {test} AND {presence} AND {seen} {tail}"
         with self._database.reading(own=True) as connection:
-            memories = [rows.memory_from(row) for row in connection.execute(sql, [*values, *bound])]
+            memories = [rows.memory_from(row) for row in connection.fetch_once(sql, [*values, *bound])]
         if self._scope is None or self._scope.prefixes is None:
             return memories
         # A second name may lie where this self._scope does not reach.
@@ -166,17 +166,20 @@ class Queries(View):
             text_rows = connection.fetch_once(sql, [list(content_hashes), *bound, *bound])
         return {hash_: rows.unpack(blob) for hash_, blob in text_rows}
 
-    def passages(self, passage_ids: Sequence[int] = (), *, memory_id: int | None = None) -> list[StoredPassage]:
-        if memory_id is None:
+    def passages(
+        self, passage_ids: Sequence[int] = (), *, memory_ids: Sequence[int] | None = None
+    ) -> list[StoredPassage]:
+        if memory_ids is None:
             return self._shared.row_cache.passages(self._scope, passage_ids)
         seen, bound = conditions.visible(self._scope)
         columns = ", ".join(f"passage.{name.strip()}" for name in rows.PASSAGE.split(","))
         sql = (
             f"SELECT {columns} FROM passage JOIN memory ON memory.project_id = @p AND memory.id = passage.memory_id"
-            f" WHERE passage.project_id = @p AND passage.memory_id = ? AND {seen} ORDER BY passage.ordinal"
+            f" WHERE passage.project_id = @p AND passage.memory_id IN @list(?) AND {seen}"
+            " ORDER BY passage.memory_id, passage.ordinal"
         )
         with self._database.reading() as connection:
-            return [rows.passage_from(row) for row in connection.execute(sql, [memory_id, *bound])]
+            return [rows.passage_from(row) for row in connection.fetch_once(sql, [list(memory_ids), *bound])]
 
     def stored(
         self, path: str | None = None, *, below: Sequence[str] | None = None, alike: str | None = None
@@ -230,7 +233,7 @@ class Queries(View):
             f' WHERE "trigger".project_id = @p AND {seen} ORDER BY memory_id, phrase'
         )
         with self._database.reading() as connection:
-            return [(memory_id, phrase) for memory_id, phrase in connection.execute(sql, bound)]
+            return [(memory_id, phrase) for memory_id, phrase in connection.fetch_once(sql, bound)]
 
     def match(self, terms: Sequence[str], where: Filter, limit: int) -> list[RawHit]:
         return self._shared.match_text(self._scope, terms, where, limit)

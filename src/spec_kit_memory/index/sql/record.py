@@ -291,19 +291,19 @@ class Record(View):
 
     def is_committed(self, operation_id: str) -> bool:
         with self._database.reading() as connection:
-            row = connection.execute(
+            found = connection.fetch_once(
                 "SELECT 1 FROM ledger WHERE ledger.project_id = @p AND operation_id = ? LIMIT 1", (operation_id,)
-            ).get
-        return row is not None
+            )
+        return bool(found)
 
     def session(self, session_id: str) -> Session | None:
         with self._database.reading() as connection:
-            row = connection.execute(
+            found = connection.fetch_once(
                 "SELECT id, turn, loading, last_save_turn, seen_at, attention, sent FROM session"
                 " WHERE project_id = @p AND id = ? AND owner = ? AND project = ?",
                 (rows.clean(session_id), *session_namespace(self._scope)),
-            ).fetchone()
-        return session_from(row) if row else None
+            )
+        return session_from(found[0]) if found else None
 
     def put_session(self, given: Session, at: datetime) -> None:
         attention = [(one.memory_id, one.strength, one.turn, one.via) for one in given.attention]

@@ -20,31 +20,35 @@ __all__ = ["Statistics"]
 
 
 class Statistics(View):
-    def stats(self) -> dict[str, Any]:
+    def stats(self, *, size: bool = False) -> dict[str, Any]:
         generation = self._shared.generation()
         cached = self._shared.stats.get(self._scope)
         if cached is None or cached[0] != generation:
             cached = generation, self._collect()
             self._shared.stats[self._scope] = cached
-        return dict(cached[1])
+        return cached[1] | ({"size_bytes": self._size()} if size else {})
 
     def _collect(self) -> dict[str, Any]:
         seen, bound = conditions.visible(self._scope)
         live = f"memory.presence = 'live' AND {seen}"
         with self._database.reading() as connection:
-            last = first(
-                connection, f"SELECT max(updated_at) FROM memory WHERE memory.project_id = @p AND {seen}", bound
-            )[0]
             return {
                 **_counts(connection, seen, bound),
-                "triggers": _count(connection, '"trigger"', live, bound),
-                "aliases": _count(connection, "alias", live, bound),
-                **_model(connection),
+                **_single_values(connection, seen, bound),
                 "failures": _failures(connection, live, bound),
-                "provider_failure": vectors.provider_failure(connection),
-                "size_bytes": _size(connection, self._scope),
-                "last_indexed": rows.when(last),
             }
+
+    def _size(self) -> int:
+        """The index; for a scope that sees a part of it, its documents, since the rest is not to be told."""
+        with self._database.reading() as connection:
+            if self._scope is None or self._scope == Scope():
+                return connection.size()
+            seen, bound = conditions.visible(self._scope)
+            sql = (
+                f"SELECT coalesce(sum(size), 0) FROM memory JOIN document ON document.project_id = @p"
+                f" AND memory_id = memory.id WHERE memory.project_id = @p AND {seen}"
+            )
+            return int(first(connection, sql, bound)[0])
 
     def remarks(
         self, memory_ids: Sequence[int] | None = None, *, kind: str | None = None, limit: int | None = None
@@ -70,18 +74,6 @@ class Statistics(View):
             for path, code, message, seen_at in bad_rows
             if allows(self._scope, path=path, owner=owner_of(path), project=None)
         ]
-
-
-def _size(connection: Connection, scope: Scope | None) -> int:
-    """The index; for a scope that sees a part of it, its documents, since the rest is not to be told."""
-    if scope is None or scope == Scope():
-        return connection.size()
-    seen, bound = conditions.visible(scope)
-    sql = (
-        f"SELECT coalesce(sum(size), 0) FROM memory JOIN document ON document.project_id = @p"
-        f" AND memory_id = memory.id WHERE memory.project_id = @p AND {seen}"
-    )
-    return int(first(connection, sql, bound)[0])
 
 
 _TOTALS = ("passages", "tokens", "pending_passages", "pending_tokens", "failed_passages", "outdated")
@@ -123,19 +115,21 @@ def _counts(connection: Connection, seen: str, bound: list[Any]) -> dict[str, An
     }
 
 
-def _count(connection: Connection, table: str, live: str, bound: list[Any]) -> int:
+def _single_values(connection: Connection, seen: str, bound: list[Any]) -> dict[str, Any]:
+    """In one statement: to a server each is a way there and back, and they are asked for after every change."""
+    count = (
+        "(SELECT count(*) FROM {} AS part JOIN memory ON memory.project_id = @p AND memory.id = part.memory_id"
+        f" WHERE part.project_id = @p AND memory.presence = 'live' AND {seen})"
+    )
+    quoted, model = '"trigger"', "(SELECT {} FROM model WHERE project_id = @p ORDER BY id DESC LIMIT 1)"
     sql = (
-        f"SELECT count(*) FROM {table} AS part JOIN memory ON memory.project_id = @p"
-        f" AND memory.id = part.memory_id WHERE part.project_id = @p AND {live}"
+        f"SELECT {count.format(quoted)}, {count.format('alias')}, {model.format('name')},"
+        f" {model.format('dimensions')}, {model.format('weights_hash')}, ({vectors.PROVIDER_FAILURE}),"
+        f" (SELECT max(updated_at) FROM memory WHERE memory.project_id = @p AND {seen})"
     )
-    return int(first(connection, sql, bound)[0])
-
-
-def _model(connection: Connection) -> dict[str, Any]:
-    rows = fetch(
-        connection, "SELECT name, dimensions, weights_hash FROM model WHERE project_id = @p ORDER BY id DESC LIMIT 1"
-    )
-    return dict(zip(("model", "dimensions", "weights_hash"), rows[0] if rows else (None, None, None), strict=True))
+    names = ("triggers", "aliases", "model", "dimensions", "weights_hash", "provider_failure", "last_indexed")
+    values = dict(zip(names, first(connection, sql, bound * 3), strict=True))
+    return values | {"last_indexed": rows.when(values["last_indexed"])}
 
 
 def _failures(connection: Connection, live: str, bound: list[Any]) -> dict[str, int]:

@@ -21,10 +21,11 @@ from spec_kit_memory.index.sql.dialect import Connection, fetch, first
 from spec_kit_memory.index.sql.recorder import Recorder
 from spec_kit_memory.index.sql.view import Model, View
 
-__all__ = ["Vectors", "provider_failure"]
+__all__ = ["PROVIDER_FAILURE", "Vectors"]
 
 _PAGE = 500
 _PROVIDER = ""  # a failure of no passage: the provider's own
+PROVIDER_FAILURE = f"SELECT reason FROM failure WHERE failure.project_id = @p AND hash = '{_PROVIDER}'"
 _FORGET_VECTORS = (
     "UPDATE passage SET vector_id = NULL WHERE project_id = @p AND vector_id IS NOT NULL",
     "UPDATE document SET embedded = 0, vector_status = CASE passages WHEN 0 THEN 'success' ELSE 'pending' END"
@@ -125,7 +126,7 @@ class Vectors(View):
         """Written when it changes, and then every process sees it with the next generation."""
         reason = None if reason is None else rows.clean(reason)
         with self._database.reading() as connection:
-            if provider_failure(connection) == reason or self._database.read_only:
+            if connection.execute(PROVIDER_FAILURE).get == reason or self._database.read_only:
                 return
         with self._database.writing() as connection:
             connection.execute("DELETE FROM failure WHERE failure.project_id = @p AND hash = ?", (_PROVIDER,))
@@ -168,16 +169,6 @@ def _difference(stored: Model | None, model: Model | None) -> str:
     if stored[1] != model[1]:
         return f"vectors of {stored[0]} with {stored[1]} dimensions, not with {model[1]}"
     return f"vectors of {stored[0]} from another address or with other weights than this process uses"
-
-
-_PROVIDER = ""
-
-
-def provider_failure(connection: Connection) -> str | None:
-    reason: str | None = connection.execute(
-        "SELECT reason FROM failure WHERE failure.project_id = @p AND hash = ?", (_PROVIDER,)
-    ).get
-    return reason
 
 
 def _settle(connection: Connection, recorder: Recorder, hashes: Sequence[str]) -> None:

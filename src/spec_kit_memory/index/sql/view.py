@@ -56,8 +56,16 @@ class Shared(ABC):
                 self.loaded.refresh(counters)
             return self.rising(counters.generation)
 
-    def generation(self) -> int:
+    def unmoved(self) -> bool:
+        if self.steadiness.generation in (None, self.feed.noted_generation()):
+            return True
+        self.steadiness.hold_anew(self._refresh)
+        return False
+
+    def generation(self, since: float | None = None) -> int:
         begun_with = self.steadiness.generation
+        if begun_with is None and since is not None:
+            begun_with = self.feed.noted_generation(since)
         return self._generation() if begun_with is None else begun_with
 
     def _generation(self) -> int:

@@ -36,6 +36,7 @@ _PAGE = 4_096  # vectors
 class SqliteFeed:
     warm_passages = 20_000
     warm_memories = 10_000
+    warms_states = False
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -46,6 +47,9 @@ class SqliteFeed:
     def counters(self) -> Counters:
         with self._database.reading() as connection:
             return Counters._make(first(connection, "SELECT generation, used, epoch FROM counter"))
+
+    def noted_generation(self, since: float | None = None) -> int:
+        return self.counters().generation
 
     def changed(self, since: int) -> set[int]:
         with self._database.reading() as connection:
