@@ -269,7 +269,7 @@ class ScopeView:
         self.store = store
         self.answers = SearchCache()
         # By connection: which rules it was sent; see `sessions.rules_sent_to`.
-        self.told: dict[str, frozenset[str]] = {}
+        self.rules_sent: dict[str, frozenset[str]] = {}
         # What spec folders are about, by name, with the state of the folder that was read.
         self.profiles: dict[str, tuple[object, Profile]] = {}
         # What was compared so far to find near-duplicates; see `near_duplicates.comparison`.

@@ -87,7 +87,7 @@ def rules_sent_to(runtime: Runtime, session_id: str | None) -> frozenset[str]:
     """The rules that were sent to this session, or, where it has no id, over this connection."""
     if session_id:
         return sent_to(runtime, session_id)
-    return runtime.view.told.get(runtime.caller.connection, frozenset())
+    return runtime.view.rules_sent.get(runtime.caller.connection, frozenset())
 
 
 def rule_mark(rule: Memory, *, text: bool) -> str:
@@ -106,9 +106,9 @@ def remember_rules(runtime: Runtime, marks: Iterable[str]) -> None:
     """Remember rules that were sent over a connection without a session; commands and Python callers have none."""
     connection, new = runtime.caller.connection, frozenset(marks)
     if connection and new:
-        runtime.view.told[connection] = runtime.view.told.pop(connection, frozenset()) | new
-        while len(runtime.view.told) > MOST_CONNECTIONS:
-            del runtime.view.told[next(iter(runtime.view.told))]
+        runtime.view.rules_sent[connection] = runtime.view.rules_sent.pop(connection, frozenset()) | new
+        while len(runtime.view.rules_sent) > MOST_CONNECTIONS:
+            del runtime.view.rules_sent[next(iter(runtime.view.rules_sent))]
 
 
 def with_sent(session: Session, hashes: Iterable[str]) -> Session:

@@ -118,15 +118,15 @@ class _Course:
     def __init__(self, store: Index, progress: Progress | None) -> None:
         self._store = store
         self._progress = progress
-        self._passages = self._reported = 0  # in all, and as many were told: what is counted anew takes nothing back
-        self._made = self._left = 0  # tokens
+        self._passages = self._reported = 0  # in all, and the number reported last, which never falls
+        self._made = self._remaining = 0  # tokens
         self._others: int | None = None  # passages that had vectors when it began
 
     def round_begins(self) -> None:
         if self._progress is None:
             return
         stats = self._store.care.stats()
-        passages, self._left = stats["passages"], stats["pending_tokens"]
+        passages, self._remaining = stats["passages"], stats["pending_tokens"]
         if self._others is None:
             self._others = passages - stats["pending_passages"]
         self._passages = max(1, passages - self._others)  # with what came meanwhile
@@ -136,13 +136,13 @@ class _Course:
     def made(self, batch: Sequence[VectorWork]) -> None:
         if self._progress is None:
             return
-        cost = min(sum(tokens.count(item.embedded) for item in batch), self._left)
+        cost = min(sum(tokens.count(item.embedded) for item in batch), self._remaining)
         self._made += cost
-        self._left -= cost
+        self._remaining -= cost
         self._report_progress()
 
     def _done(self) -> int:
-        return self._passages * self._made // (self._made + self._left) if self._left else self._passages
+        return self._passages * self._made // (self._made + self._remaining) if self._remaining else self._passages
 
     def _report_progress(self) -> None:
         if self._progress is not None:

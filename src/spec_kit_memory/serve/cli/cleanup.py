@@ -71,7 +71,7 @@ def walk(session: Invocation, *, older_than: int | None = None) -> None:
         )
         session.show(answer, blocks=_table(candidates, now, answer.summary))
         if session.interactive and candidates:
-            session.say(_tally(_ask(session, workspace, candidates)))
+            session.say(_tally(_confirm_each(session, workspace, candidates)))
 
 
 def _table(candidates: list[tuple[Card, str]], now: datetime, summary: str) -> list[answer_view.Block]:
@@ -86,7 +86,7 @@ def ago(card: Card, now: datetime) -> str:
     return answer_view.ago(card.created_at or card.updated_at, now)
 
 
-def _ask(session: Invocation, workspace: Workspace, candidates: list[tuple[Card, str]]) -> Iterator[str]:
+def _confirm_each(session: Invocation, workspace: Workspace, candidates: list[tuple[Card, str]]) -> Iterator[str]:
     for card, why in candidates:
         terminal.show(
             [answer_view.Line(f"{card.title}  [{card.id}]  {why}", "title"), answer_view.Line("   " + card.path, "dim")]

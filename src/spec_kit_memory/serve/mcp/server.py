@@ -160,9 +160,9 @@ class Served:
                 return await self._answer(ctx, tool, request)
             except UndecidedSpecFolder as error:
                 question = _which_folder(error)
-                if question is None or not _can_ask(ctx):
+                if question is None or not _supports_elicitation(ctx):
                     raise
-        elif not _can_ask(ctx):
+        elif not _supports_elicitation(ctx):
             return await self._answer(ctx, tool, request)
         reply = await _ask(ctx, params, question)
         if isinstance(reply, types.InputRequiredResult):
@@ -407,7 +407,7 @@ def _must_confirm(request: Request) -> _Question | None:
     return _Question("confirm", message, {"type": "boolean", "title": "Make it a rule"}, refused)
 
 
-def _can_ask(ctx: Context) -> bool:
+def _supports_elicitation(ctx: Context) -> bool:
     capabilities = ctx.session.client_capabilities
     offered = capabilities.elicitation if capabilities else None
     # An empty capability means forms, as before there were modes.
