@@ -289,6 +289,10 @@ def measure(passages: int, questions: int, seconds: int, verbs: int) -> dict[str
             index.documents.put(replace(extra, path="memory/extra.md"), CHANGE)
             asked = question(np.random.default_rng(2))
             numbers[name]["after a change"] = timed(lambda index=index, asked=asked: search(index, asked))  # type: ignore[misc]
+        for name, row in numbers.items():  # what follows may take long
+            print(
+                f"{name}: {', '.join(f'{LABELS.get(key, key)} {value:,.1f}' for key, value in row.items())}", flush=True
+            )
         print(f"\n{passages:,} passages: {backed_up(server, Path(folder.name))}", flush=True)
         for name, place in places.items():
             opened.pop(name).close()
