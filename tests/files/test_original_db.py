@@ -224,3 +224,60 @@ def test_a_damaged_database_is_named_as_such(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(DatabaseCorrupt, match="damaged"):
         read_original(path)
+
+
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("trigger_phrases", f"'{DEEP}'"),
+        ("confidence_score", "'NaN'"),
+        ("created_at", "'0001-01-01T00:00:00+23:59'"),
+        ("last_accessed", "'9999-12-31T23:59:59-23:59'"),
+        ("last_accessed", "1e308"),
+        ("title", "CAST(x'ff6161' AS TEXT)"),
+        ("title", "CAST(x'eda080' AS TEXT)"),
+        ("content", "x'00ff'"),
+    ],
+)
+def test_a_value_that_can_be_anything_is_taken_for_nothing(tmp_path: Path, column: str, value: str) -> None:
+    path = database(
+        tmp_path,
+        MEMORY_INDEX,
+        f"INSERT INTO memory_index (id, spec_folder, file_path, {column})"
+        f" VALUES (1, '001', 'specs/001/memory/a.md', {value})",
+    )
+    (memory,) = read_original(path).memories
+    assert memory.path == "specs/001/memory/a.md"
+    assert 0 <= memory.confidence <= 1
+
+
+def test_a_history_value_that_nests_without_end_is_kept_as_text(tmp_path: Path) -> None:
+    path = database(
+        tmp_path,
+        MEMORY_INDEX,
+        HISTORY_BY_EVENT,
+        f"INSERT INTO memory_history (id, memory_id, event, prev_value) VALUES ('1', 1, 'UPDATE', '{DEEP}')",
+    )
+    (event,) = read_original(path).history
+    assert event.before == {"value": DEEP}
+
+
+def test_a_table_without_row_numbers_is_read(tmp_path: Path) -> None:
+    path = database(
+        tmp_path,
+        "CREATE TABLE memory_index (id INTEGER PRIMARY KEY, file_path TEXT) WITHOUT ROWID",
+        "INSERT INTO memory_index VALUES (2, 'specs/001/memory/b.md'), (1, 'specs/001/memory/a.md')",
+    )
+    assert [memory.path for memory in read_original(path).memories] == [
+        "specs/001/memory/a.md",
+        "specs/001/memory/b.md",
+    ]
+
+
+def test_a_virtual_table_is_none_of_the_original(tmp_path: Path) -> None:
+    path = database(tmp_path, "CREATE VIRTUAL TABLE memory_index USING fts5(file_path)")
+    with pytest.raises(Invalid, match="no table memory_index"):
+        read_original(path)

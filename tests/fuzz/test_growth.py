@@ -233,6 +233,23 @@ READERS: dict[str, Callable[[str], object]] = {
 }
 
 
+def nested(characters: int) -> str:
+    """Anchors in each other, a heading and a sentence in each."""
+    names = range(characters // 70)
+    opened = "".join(f"<!-- ANCHOR:a{name} -->\n## H{name}\n\nSaid {name}.\n\n" for name in names)
+    return opened + "".join(f"<!-- /ANCHOR:a{name} -->\n" for name in reversed(names))
+
+
+NESTED = ("document", "fingerprint", "saved document", "near duplicates")
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_time_grows_with_the_length_of_what_is_nested(name: str) -> None:
+    read = READERS[name]
+    if (seconds := best(read, nested(4 * LONG), tries=2)) > ENOUGH_SECONDS:
+        assert seconds < MOST_GROWTH * max(best(read, nested(LONG), tries=3), ENOUGH_SECONDS / 4)
+
+
 @pytest.mark.parametrize("name", READERS)
 def test_time_grows_with_the_length(name: str) -> None:
     slow = [said for piece in PIECES if (said := growth(READERS[name], "", piece, ""))]

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -81,11 +82,11 @@ def test_another_program_under_our_name_is_not_us(root: Path, tmp_path: Path) ->
 
 
 def test_a_server_that_dies_says_its_last_words(root: Path, tmp_path: Path) -> None:
-    hosts.install("claude-code", root=root, apply=True)
+    hosts.install("claude-code", root=root, scope="user", apply=True)
     dying = tmp_path / "skm"
     dying.write_text('#!/bin/sh\n[ "$1" = --version ] && echo spec-kit-memory 9 && exit\necho no disk >&2\nexit 1\n')
     dying.chmod(0o755)
-    path = root / ".mcp.json"
+    path = root.parent / "home/.claude.json"
     content = json.loads(path.read_text())
     content["mcpServers"]["spec_kit_memory"] |= {"command": str(dying), "args": ["serve"]}
     path.write_text(json.dumps(content))
@@ -104,11 +105,14 @@ def test_a_hook_that_was_taken_out_or_fails_is_found(root: Path) -> None:
 
 
 def test_a_server_that_ends_after_its_first_answers_is_found(root: Path) -> None:
-    hosts.install("claude-code", root=root, apply=True)
-    change(root / ".mcp.json", args=[*argv(entry_of(root / ".mcp.json"))[1:], "--tols", "lean"])
-    result = doctor.diagnose(HOSTS["claude-code"], root=root)
-    assert bad(result) == ["first call"]
-    assert "--tols" in only(result, "first call")[0]
+    hosts.install("claude-code", root=root, scope="user", apply=True)
+    change(
+        root.parent / "home/.claude.json",
+        args=[*argv(entry_of(root.parent / "home/.claude.json"))[1:], "--tols", "lean"],
+    )
+    found = doctor.diagnose(HOSTS["claude-code"], root=root)
+    assert bad(found) == ["first call"]
+    assert "--tols" in only(found, "first call")[0]
 
 
 def test_an_index_that_cannot_be_read_is_told_with_its_remedy(root: Path) -> None:
@@ -123,18 +127,18 @@ def test_an_index_that_cannot_be_read_is_told_with_its_remedy(root: Path) -> Non
 
 
 def test_the_server_is_started_in_the_environment_that_the_entry_gives(root: Path, tmp_path: Path) -> None:
-    hosts.install("claude-code", root=root, apply=True)
-    change(root / ".mcp.json", env={"SPEC_KIT_MEMORY_WORKSPACE": str(tmp_path / "gone")})
+    hosts.install("claude-code", root=root, scope="user", apply=True)
+    change(root.parent / "home/.claude.json", env={"SPEC_KIT_MEMORY_WORKSPACE": str(tmp_path / "gone")})
     detail, _ = only(doctor.diagnose(HOSTS["claude-code"], root=root), "first call")
     assert str(tmp_path / "gone") in detail
 
 
 def test_a_program_whose_interpreter_is_gone_is_told_apart(root: Path, tmp_path: Path) -> None:
-    hosts.install("claude-code", root=root, apply=True)
+    hosts.install("claude-code", root=root, scope="user", apply=True)
     program = tmp_path / "skm"
     program.write_text("#!/gone/python\n")
     program.chmod(0o755)
-    change(root / ".mcp.json", command=str(program), args=["serve"])
+    change(root.parent / "home/.claude.json", command=str(program), args=["serve"])
     assert "interpreter" in only(doctor.diagnose(HOSTS["claude-code"], root=root), "program")[0]
 
 
@@ -275,8 +279,8 @@ def test_a_server_that_never_answers_is_given_up(root: Path, tmp_path: Path, mon
     silent = tmp_path / "skm"
     silent.write_text('#!/bin/sh\n[ "$1" = --version ] && echo spec-kit-memory 9 && exit\nexec sleep 600\n')
     silent.chmod(0o755)
-    hosts.install("claude-code", root=root, apply=True)
-    change(root / ".mcp.json", command=str(silent), args=["serve"])
+    hosts.install("claude-code", root=root, scope="user", apply=True)
+    change(root.parent / "home/.claude.json", command=str(silent), args=["serve"])
     monkeypatch.setattr(doctor, "ANSWER_SECONDS", 1.0)
     detail, _ = only(doctor.diagnose(HOSTS["claude-code"], root=root), "handshake")
     assert "nothing within 1 s" in detail
@@ -299,6 +303,103 @@ def test_a_plugin_that_is_missing_or_of_another_program_is_found(root: Path) -> 
     plugin.unlink()
     result = doctor.diagnose(HOSTS["opencode"], root=root)
     assert (bad(result), result.hints) == (["hook plugin"], ("Run `skm install opencode`.",))
+
+
+SPY = 'touch "$1"; echo spec-kit-memory 9'
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        {"command": "sh", "args": ["-c", SPY, "serve", "{mark}"]},
+        {"command": "{program}", "args": ["serve", "{mark}"]},
+        {"command": "./skm", "args": ["serve", "{mark}"]},
+        {"command": "{ours}", "args": ["--workspace", "{other}", "index", "serve"]},
+        {"command": "{ours}", "args": ["serve", "--set", "semantic.model=remote"]},
+        {"command": "{ours}", "args": ["serve"], "env": {"PYTHONPATH": "{other}"}},
+    ],
+    ids=[
+        "shell",
+        "program in the project",
+        "relative",
+        "ours with another command",
+        "ours with a setting",
+        "ours with a variable",
+    ],
+)
+def test_a_program_that_a_clone_names_is_not_run(
+    launch: dict[str, Any], root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark, other = tmp_path / "mark", tmp_path / "other"
+    (other / "memory").mkdir(parents=True)
+    ours = tmp_path / "bin" / "skm"
+    ours.parent.mkdir()
+    for program in (root / "skm", ours):
+        program.write_text(f"#!/bin/sh\ntouch {mark}\necho spec-kit-memory 9\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{ours.parent}:/usr/bin:/bin")
+    monkeypatch.chdir(root)
+    words = {"mark": mark, "program": root / "skm", "ours": ours, "other": other}
+    named = json.dumps(launch)
+    for name, value in words.items():
+        named = named.replace(f"{{{name}}}", str(value))
+    (root / ".mcp.json").write_text(f'{{"mcpServers": {{"spec_kit_memory": {named}}}}}')
+    detail, mend = only(doctor.diagnose(HOSTS["claude-code"], root=root), "program")
+    assert "is not run" in detail
+    assert "skm install claude-code" in mend
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["sh -c 'touch {mark}' hook skm", "{ours} delete 1 --yes hook x", "{ours} hook --workspace {mark} --host x"],
+)
+def test_a_hook_that_a_clone_names_is_not_run(
+    command: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark, ours = tmp_path / "mark", tmp_path / "bin" / "skm"
+    ours.parent.mkdir()
+    ours.write_text(
+        f'#!/bin/sh\n[ "$1" = serve ] && exec {sys.executable} -m spec_kit_memory "$@"\n'
+        f'[ "$1" = --version ] && echo spec-kit-memory 9 && exit\n[ "$3" = --host ] || touch {mark}\n'
+    )
+    ours.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{ours.parent}:/usr/bin:/bin")
+    hosts.install("claude-code", root=root, apply=True)
+    path = root / ".claude/settings.json"
+    content = json.loads(path.read_text())
+    content["hooks"]["PreCompact"][0]["hooks"][0]["command"] = command.format(mark=mark, ours=ours)
+    path.write_text(json.dumps(content))
+    assert bad(doctor.diagnose(HOSTS["claude-code"], root=root)) == ["hook PreCompact"]
+    assert not mark.exists()
+
+
+def test_a_module_of_the_project_is_not_taken_for_one_of_ours(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    for module in ("click.py", "spec_kit_memory/__init__.py"):
+        (root / module).parent.mkdir(exist_ok=True)
+        (root / module).write_text("open('mark', 'w')\n")
+    hosts.install("claude-code", root=root, apply=True)
+    found = doctor.diagnose(HOSTS["claude-code"], root=root)
+    assert "program" not in bad(found)
+    entry = json.loads((root / ".mcp.json").read_text())["mcpServers"]["spec_kit_memory"]
+    subprocess.run([entry["command"], *entry["args"]], cwd=root, stdin=subprocess.DEVNULL, check=True, timeout=60)
+    assert not (root / "mark").exists()
+
+
+@pytest.mark.parametrize("host", ["claude-code", "codex", "opencode", "vscode"])
+def test_a_pipe_in_place_of_a_configuration_is_not_waited_for(host: str, root: Path) -> None:
+    for file in {file.path for file in hosts.HOSTS[host].files(HostPlace(root, "project", os.environ))}:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        os.mkfifo(file)
+    found = doctor.diagnose(HOSTS[host], root=root)
+    assert "configuration" in bad(found)
+
+
+def test_a_pipe_in_place_of_what_a_person_decided_is_not_waited_for(root: Path) -> None:
+    (root / ".claude").mkdir()
+    os.mkfifo(root / ".claude/settings.local.json")
+    list(approval.decisions("claude-code", HostPlace(root, "project", os.environ)))
 
 
 def test_another_skm_on_the_path_is_named(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

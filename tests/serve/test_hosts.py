@@ -628,7 +628,7 @@ def test_without_a_program_on_the_path_the_interpreter_is_named(root: Path, monk
     monkeypatch.setenv("PATH", "")
     hosts.install("claude-code", root=root, apply=True)
     entry = content(root / ".mcp.json")["mcpServers"]["spec_kit_memory"]
-    assert [entry["command"], *entry["args"]] == [sys.executable, "-m", "spec_kit_memory", "serve"]
+    assert [entry["command"], *entry["args"]] == [sys.executable, "-P", "-m", "spec_kit_memory", "serve"]
     (group,) = content(root / ".claude/settings.json")["hooks"]["SessionStart"]
     assert is_ours(group)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from spec_kit_memory.core.structure import Structure, scan
+from spec_kit_memory.core.structure import Structure, scan, too_deep
 
 __all__ = ["Block", "BlockSection", "Item", "Kind", "divide", "is_label", "item_text", "without_tags"]
 
@@ -72,9 +72,11 @@ class BlockSection:
 
     def walk(self) -> Iterator[BlockSection]:
         """This section and all below it, in their order."""
-        yield self
-        for part in self.parts:
-            yield from part.walk()
+        waiting = [self]
+        while waiting:
+            section = waiting.pop()
+            yield section
+            waiting += reversed(section.parts)
 
 
 def divide(lines: Sequence[str], *, first_line: int = 1) -> BlockSection:
@@ -266,9 +268,10 @@ class _Divider:
 
 
 def _paired_tags(lines: Sequence[str], structure: Structure) -> Mapping[int, tuple[str, bool]]:
-    """The tags that stand alone in their line and have their other half."""
+    """The tags that stand alone in their line and have their other half, and are not nested too deep."""
     opened: dict[str, list[int]] = {}
     tags: dict[int, tuple[str, bool]] = {}
+    closing_lines: dict[int, int] = {}
     for number in dict.fromkeys(structure.tag_lines):
         tag = _TAG.fullmatch(lines[number - 1].strip())
         if tag is None:
@@ -277,6 +280,10 @@ def _paired_tags(lines: Sequence[str], structure: Structure) -> Mapping[int, tup
         if not tag[1]:
             opened.setdefault(name, []).append(number)
         elif opened.get(name):
-            tags[opened[name].pop()] = (tag[2], False)
-            tags[number] = (tag[2], True)
+            first = opened[name].pop()
+            tags[first], tags[number] = (tag[2], False), (tag[2], True)
+            closing_lines[first] = number
+    ranges = sorted(closing_lines.items())
+    for at in too_deep(ranges):
+        del tags[ranges[at][0]], tags[ranges[at][1]]
     return {number: (name.casefold() if closing else name, closing) for number, (name, closing) in tags.items()}

@@ -15,7 +15,9 @@ from functools import lru_cache
 from spec_kit_memory.core import fences
 from spec_kit_memory.core.memory import Anchor, Heading, Warning_
 
-__all__ = ["Structure", "metadata_fence", "scan", "scanned", "slug"]
+__all__ = ["DEEPEST", "Structure", "metadata_fence", "scan", "scanned", "slug", "too_deep"]
+
+DEEPEST = 20  # so many anchors may be around a line
 
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
 _UNDERLINE = re.compile(r" {0,3}(={2,}|-{2,})[ \t]*$")
@@ -283,7 +285,29 @@ def _paired(tags: list[_Tag], warnings: list[Warning_]) -> list[Anchor]:
             warnings.append(Warning_(f"anchor {tag.id!r} is closed but was never opened", tag.line, "anchor"))
     for left in opened.values():
         warnings.extend(Warning_(f"anchor {tag.id!r} is never closed", tag.line, "anchor") for tag in left)
-    return sorted(anchors, key=lambda anchor: (anchor.first_line, -anchor.last_line))
+    anchors.sort(key=lambda anchor: (anchor.first_line, -anchor.last_line))
+    deep = too_deep([(anchor.first_line, anchor.last_line) for anchor in anchors])
+    warnings.extend(
+        Warning_(f"anchor {anchors[at].id!r} is in {DEEPEST} others and is left out", anchors[at].first_line, "anchor")
+        for at in deep
+    )
+    return [anchor for at, anchor in enumerate(anchors) if at not in deep]
+
+
+def too_deep(ranges: Sequence[tuple[int, int]]) -> dict[int, None]:
+    """Which of these ranges of lines, in order of their first lines, are in more others than anybody nests?
+
+    Every piece of a text knows the anchors around it, so thousands around thousands would take quadratic time.
+    """
+    deep: dict[int, None] = {}
+    open_until: list[int] = []
+    for at, (first, last) in enumerate(ranges):
+        open_until = [line for line in open_until if line >= first]
+        if len(open_until) >= DEEPEST:
+            deep[at] = None
+        else:
+            open_until.append(last)
+    return deep
 
 
 def _anchor(start: _Tag, end: _Tag) -> Anchor:

@@ -16,12 +16,14 @@ from pathlib import Path
 from spec_kit_memory.advice import advise, outcome
 from spec_kit_memory.answers import ImportAnswer
 from spec_kit_memory.core import operation, redact
+from spec_kit_memory.core.bounded import short
 from spec_kit_memory.core.ledger_operations import operation_of
 from spec_kit_memory.core.memory import Change, HistoryEntry, Link, Memory, Origin
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files.original_db import OriginalData, OriginalMemory, read_original
 
 _BLOCK = 1 << 20
+_MOST_NAMED = 500
 # The same event of the same database has the same id wherever it is imported.
 _NAMESPACE = uuid.UUID("5a1f6b0e-6c0c-5c1e-9a58-0e6d7d0d5b10")
 
@@ -45,9 +47,16 @@ def import_(runtime: Runtime, path: Path) -> ImportAnswer:
     unmatched = sorted({m.path for m in original.memories} - {old.path for old, _ in matched.values()})
     return ImportAnswer(
         outcome=outcome("original-imported", memories=len(ids), links=links, history=history),
-        advice=(*original.warnings[:5], *((advise("index-before-import"),) if not matched else ())),
+        advice=(
+            *original.warnings[:5],
+            *(
+                [f"{len(unmatched):,} paths have no memory here; {_MOST_NAMED} are named"]
+                * (len(unmatched) > _MOST_NAMED)
+            ),
+            *((advise("index-before-import"),) if not matched else ()),
+        ),
         matched=len(ids),
-        unmatched=tuple(unmatched),
+        unmatched=tuple(short(path, 1_000) for path in unmatched[:_MOST_NAMED]),
         links=links,
         history=history,
     )

@@ -1,7 +1,8 @@
 """What does a database of the original system know that files do not say?
 
 Use, validations, links and history, read when it is imported. The database is opened read only. Its tables
-changed over the versions, so every column may be missing; a row that makes no sense is a warning.
+changed over the versions, so every column may be missing; a row that makes no sense is a warning. It may have come
+with a repository, so any value may be anything.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from spec_kit_memory.core.bounded import short
 from spec_kit_memory.core.links import read_relation
 from spec_kit_memory.core.memory import Actor, ContextType, Event, Relation, Tier
 from spec_kit_memory.errors import AccessDenied, DatabaseCorrupt, FileMissing, Invalid, UnknownRelation
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OriginalCheckpoint", "OriginalData", "OriginalEvent", "OriginalLink", "OriginalMemory", "read_original"]
 
+_MOST_BYTES = 64_000_000  # of one row
 _HINT = "Name the original system's context-index.sqlite or memory-index.sqlite."
 
 
@@ -113,7 +116,7 @@ def read_original(path: Path) -> OriginalData:
             connection.close()
     except apsw.NotADBError:
         raise Invalid(f"{path} is not an SQLite database.", hint=_HINT) from None
-    except apsw.CorruptError as error:
+    except (apsw.CorruptError, apsw.TooBigError) as error:
         raise DatabaseCorrupt(
             f"{path} is damaged: {error}.", hint="Recover it with sqlite3's .recover first."
         ) from None
@@ -131,10 +134,13 @@ def _open(path: Path) -> apsw.Connection:
     try:
         connection = apsw.Connection(address, flags=flags)
         connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
-        return connection
     except (apsw.CantOpenError, apsw.ReadOnlyError):
         # A write-ahead log beside it cannot be opened in a folder that is read only.
-        return apsw.Connection(f"{address}&immutable=1", flags=flags)
+        connection = apsw.Connection(f"{address}&immutable=1", flags=flags)
+    connection.limit(apsw.SQLITE_LIMIT_LENGTH, _MOST_BYTES)
+    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+    return connection
 
 
 @dataclass(slots=True)
@@ -144,9 +150,11 @@ class _Reader:
     warnings: list[str] = field(default_factory=list)
 
     def read(self) -> OriginalData:
-        tables = {str(row[0]) for row in self.connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        # Only what is really stored: a virtual table, like a view, could compute rows without end.
+        stored = "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0 LIMIT 1000"
+        tables = {str(row[0]) for row in self.connection.execute(stored)}
         if "memory_index" not in tables or "file_path" not in self._columns("memory_index"):
-            names = ", ".join(sorted(tables)[:8]) or "none"
+            names = ", ".join(sorted(short(name, 40) for name in tables)[:8]) or "none"
             raise Invalid(
                 f"{self.path} is a database of something else: it has no table memory_index (tables: {names}).",
                 hint=_HINT,
@@ -158,14 +166,19 @@ class _Reader:
         return OriginalData(memories, tuple(links), tuple(history), tuple(checkpoints), tuple(self.warnings))
 
     def _columns(self, table: str) -> list[str]:
-        return [str(row[1]) for row in self.connection.execute(f'PRAGMA table_info("{table}")')]
+        return [
+            str(row[1]) for row in self.connection.execute(f'PRAGMA table_info("{table}")') if '"' not in str(row[1])
+        ]
 
     def _rows(self, table: str) -> Iterator[dict[str, Any]]:
         # Vectors are not taken over: they are of another model, and large.
         names = [name for name in self._columns(table) if name not in ("embedding", "snapshot_data", "memory_snapshot")]
-        chosen = ", ".join(f'"{name}"' for name in names)
-        for row in self.connection.execute(f'SELECT {chosen} FROM "{table}" ORDER BY rowid'):
-            yield dict(zip(names, row, strict=True))
+        # As bytes, because a text may be no UTF-8.
+        chosen = ", ".join(f"""iif(typeof("{name}") = 'text', CAST("{name}" AS BLOB), "{name}")""" for name in names)
+        order = ' ORDER BY "id"' if "id" in names else ""
+        for row in self.connection.execute(f'SELECT {chosen} FROM "{table}"{order}'):
+            texts = (value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in row)
+            yield dict(zip(names, texts, strict=True))
 
     def _read_rows(self, table: str, read_one: Callable[[dict[str, Any]], Any]) -> list[Any]:
         rows = []
@@ -266,8 +279,6 @@ def _together(memory: OriginalMemory, other: OriginalMemory) -> OriginalMemory:
 
 
 def _text(value: object) -> str:
-    if isinstance(value, bytes):
-        return value.decode("utf-8", errors="replace").strip()
     return "" if value is None else str(value).strip()
 
 
@@ -283,14 +294,16 @@ def _confidence(value: object) -> Decimal:
     """Exact to the hundredth, as it was counted: sums of 0.1 and 0.05 that became 0.7999999."""
     try:
         decimal = Decimal(_text(value)).quantize(Decimal("0.01"))
-    except InvalidOperation:
+        return min(Decimal(1), max(Decimal(0), decimal))
+    except InvalidOperation:  # also of what is no number (NaN)
         return Decimal("0.5")
-    return min(Decimal(1), max(Decimal(0), decimal))
 
 
 def _phrases(value: object) -> tuple[str, ...]:
     try:
         loaded = json.loads(_text(value) or "[]")
+    except RecursionError:
+        return ()
     except ValueError:
         loaded = _text(value).split(",")
     if not isinstance(loaded, list):
@@ -308,7 +321,7 @@ def _value(value: object) -> Mapping[str, object] | None:
         return None
     try:
         loaded = json.loads(_text(value))
-    except ValueError:
+    except (ValueError, RecursionError):
         loaded = _text(value)
     return loaded if isinstance(loaded, dict) else {"value": loaded}
 
@@ -317,10 +330,11 @@ def _moment(value: object) -> datetime | None:
     if isinstance(value, str):
         try:
             moment = datetime.fromisoformat(value.strip())
+            return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+        except OverflowError:
+            return None
         except ValueError:
             value = _number(value, 0.0)
-        else:
-            return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     if not isinstance(value, int | float) or value <= 0:
         return None
     seconds = value / 1000 if value > 1e11 else value

@@ -18,7 +18,7 @@ from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import AccessDenied, BadParameter, Invalid
 from spec_kit_memory.serve.cli.answer_view import Block, Line
 from spec_kit_memory.serve.hosts import edits, install_record, team_entry
-from spec_kit_memory.serve.hosts.formats import HOSTS, File, Host, HostPlace
+from spec_kit_memory.serve.hosts.formats import HOSTS, File, Host, HostPlace, content_of
 from spec_kit_memory.serve.hosts.install_record import InstallRecord, OriginalFile
 
 __all__ = ["HOSTS", "InstallPlan", "blocks", "install", "named", "uninstall"]
@@ -161,7 +161,7 @@ def _read(files: list[File], place: HostPlace) -> Iterator[tuple[File, bytes | N
         if problem:
             problems.append(f"{file.path} {problem}.")
         else:
-            contents.append((file, file.path.read_bytes() if file.path.is_file() else None))
+            contents.append((file, content_of(file.path) if file.path.is_file() else None))
     _refuse(problems)
     return iter(contents)
 
@@ -302,7 +302,7 @@ def _still_as_read(changes: list[FileEdit]) -> None:
     """Refuse if a file was changed since it was read: a running host writes its own files, too."""
     for change in changes:
         try:
-            now = change.path.read_bytes()
+            now = content_of(change.path)
         except (FileNotFoundError, NotADirectoryError):
             now = None
         if now is not None and not change.path.stat().st_mode & 0o222:

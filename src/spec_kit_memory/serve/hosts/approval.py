@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from spec_kit_memory.core import jsonc
-from spec_kit_memory.serve.hosts.formats import SERVER, HostPlace
+from spec_kit_memory.serve.hosts.formats import SERVER, HostPlace, content_of
 
 __all__ = ["Verdict", "decisions"]
 
@@ -34,7 +34,7 @@ def decisions(host: str, place: HostPlace) -> Iterator[Verdict]:
 def _read(path: Path) -> Mapping[str, Any]:
     """A file of the host's; one that is missing or broken has decided nothing."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = content_of(path).decode("utf-8-sig")
         tree = tomllib.loads(text) if path.suffix == ".toml" else jsonc.read(text)
     except (OSError, ValueError, RecursionError):
         return {}

@@ -1,7 +1,7 @@
 """What would an agent's host see of this server, and what has to be fixed? Checked from outside, as the host does.
 
 Configuration, program, handshake, tools and hooks are tested in turn, with the settings in the host's own files.
-Nothing is changed.
+Nothing is changed. What a project's own file names is only run where `runnable` allows it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from spec_kit_memory import settings
 from spec_kit_memory.answers import Answer
 from spec_kit_memory.serve.cli.answer_view import Block, Line
-from spec_kit_memory.serve.hosts import approval, edits
+from spec_kit_memory.serve.hosts import approval, edits, runnable
 from spec_kit_memory.serve.hosts.formats import (
     SERVER,
     ConfigEntry,
@@ -31,6 +32,7 @@ from spec_kit_memory.serve.hosts.formats import (
     Host,
     HostPlace,
     argv,
+    content_of,
     hooks_of_group,
     named_workspace,
     our_hooks,
@@ -39,6 +41,7 @@ from spec_kit_memory.serve.hosts.formats import (
 __all__ = ["Diagnosis", "Finding", "blocks", "diagnose"]
 
 ANSWER_SECONDS = 30.0
+NOT_RUN = ", which is not run: the file may have come with the project"
 STOP_SECONDS = 5.0  # for a server to end after its input has
 PATIENCE_SECONDS = 3.0  # the least that a known host gives a server
 INITIALIZE = {
@@ -107,6 +110,10 @@ def _look(host: Host, place: HostPlace) -> Iterator[Finding]:
     if not configuration.ok:
         return
     command = [word.replace("${workspaceFolder}", str(place.root)) for word in argv(entry)]
+    if not runnable.may_start_server(command, _variables(entry), file, host, place):
+        where = f"{file.path if file else ''} names `{shlex.join(command)}`"
+        yield Finding("program", False, f"{where}{NOT_RUN}", f"Run `{again}`: it names the skm that you use.")
+        return
     runs = _program(command, again)
     yield runs
     if runs.ok:
@@ -136,8 +143,6 @@ def _configuration(file: File | None, entry: Any, again: str) -> Finding:
 
 def _workspace(entry: Any, place: HostPlace, again: str) -> Finding:
     """Does the entry name this project? One that came with a copied folder, or was made elsewhere, names another."""
-    from spec_kit_memory import settings
-
     root, configured = place.root.resolve(), named_workspace(entry)
     if configured and "${" not in configured and Path(configured).resolve() != root:
         gone = "" if Path(configured).is_dir() else ", which is not there"
@@ -165,7 +170,10 @@ def _program(command: Sequence[str], again: str) -> Finding:
     words = list(command[: command.index("serve")]) if "serve" in command else list(command[:1])
     mend = f"Run `{again}` with the skm you use."
     try:
-        done = subprocess.run([*words, "--version"], capture_output=True, text=True, timeout=60, check=False)
+        environment = os.environ | runnable.SAFE_PATH
+        done = subprocess.run(
+            [*words, "--version"], capture_output=True, text=True, timeout=60, check=False, env=environment
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         gone = isinstance(error, FileNotFoundError) and Path(words[0]).exists()
         reason = "the interpreter that its first line names is not there" if gone else error
@@ -188,8 +196,6 @@ def _path(program: str) -> Finding:
 
 
 def _server(command: Sequence[str], entry: Any, place: HostPlace) -> Iterator[Finding]:
-    from spec_kit_memory import settings
-
     messages: list[Mapping[str, Any]] = [INITIALIZE, INITIALIZED, LIST_TOOLS]
     if settings.load(place.root).may_have_index:  # a call would make one
         messages.append(CALL)
@@ -239,9 +245,13 @@ def _call(answers: Answers) -> Finding:
 
 def _environment(entry: Any) -> dict[str, str]:
     """Ours, with what the host's entry adds."""
+    return {**os.environ, **runnable.SAFE_PATH, **_variables(entry)}
+
+
+def _variables(entry: Any) -> dict[str, str]:
     added = entry.get("env") or entry.get("environment") or entry.get("transport", {}).get("env")
     pairs = added.items() if isinstance(added, dict) else ()
-    return {**os.environ, **{key: value for key, value in pairs if isinstance(value, str) and "${" not in value}}
+    return {key: value for key, value in pairs if isinstance(value, str) and "${" not in value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,30 +355,42 @@ def _hooks(host: Host, place: HostPlace, again: str) -> Iterator[Finding]:
             if command is None:
                 yield Finding(f"hook {event}", False, f"{file.path} does not run us", f"Run `{again}`.")
                 continue
-            yield _hook(event, command, place)
+            try:
+                words = shlex.split(command)
+            except ValueError as error:
+                yield Finding(f"hook {event}", False, f"{command} cannot be read: {error}", f"Run `{again}`.")
+                continue
+            if runnable.may_run_hook(words, file, host, place):
+                yield _hook(event, words, place)
+            else:
+                where = f"{file.path} names `{command}`"
+                mend = f"Run `{again}`: it names the skm that you use."
+                yield Finding(f"hook {event}", False, f"{where}{NOT_RUN}", mend)
 
 
 def _plugin(file: File, place: HostPlace, again: str) -> Finding:
     """OpenCode's form of hooks: the file as we would write it now, and the program that it runs."""
     try:
-        text = file.path.read_text(encoding="utf-8")
+        text = content_of(file.path).decode()
     except (OSError, UnicodeDecodeError):
         return Finding("hook plugin", False, f"{file.path} is not there", f"Run `{again}`.")
     if text != file.text:
         return Finding("hook plugin", False, f"{file.path} is of another version or program", f"Run `{again}`.")
-    return _hook("plugin", place.hook("session-start", "opencode"), place)
+    return _hook("plugin", shlex.split(place.hook("session-start", "opencode")), place)
 
 
-def _hook(event: str, command: str, place: HostPlace) -> Finding:
+def _hook(event: str, words: Sequence[str], place: HostPlace) -> Finding:
     started = time.monotonic()
     stdin = json.dumps({"cwd": str(place.root)}).encode()
     try:
-        words = shlex.split(command)
-    except ValueError as error:
-        return Finding(f"hook {event}", False, f"{command} cannot be read: {error}", "Run `skm install` again.")
-    try:
         done = subprocess.run(
-            words, input=stdin, capture_output=True, timeout=ANSWER_SECONDS, check=False, cwd=place.root
+            words,
+            input=stdin,
+            capture_output=True,
+            timeout=ANSWER_SECONDS,
+            check=False,
+            cwd=place.root,
+            env=os.environ | runnable.SAFE_PATH,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return Finding(f"hook {event}", False, f"cannot be run: {error}", "Run `skm install` again.")

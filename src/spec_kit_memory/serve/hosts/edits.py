@@ -12,7 +12,15 @@ from typing import Any
 
 from spec_kit_memory.core import jsonc
 from spec_kit_memory.serve.hosts import toml
-from spec_kit_memory.serve.hosts.formats import ConfigEntry, File, hooks_of_group, is_ours, named_workspace, our_hooks
+from spec_kit_memory.serve.hosts.formats import (
+    ConfigEntry,
+    File,
+    content_of,
+    hooks_of_group,
+    is_ours,
+    named_workspace,
+    our_hooks,
+)
 
 __all__ = [
     "Containers",
@@ -41,7 +49,7 @@ def present(text: str, file: File) -> bool:
 def entry_in(file: File, path: tuple[str, ...]) -> Any:
     """What stands at that place of a host's file now; None where there is no such file or entry."""
     try:
-        text = file.path.read_text(encoding="utf-8")
+        text = content_of(file.path).decode()
         tree = toml.parse(text) if file.form == "toml" else _tree(text)
     except (OSError, UnicodeDecodeError, *Malformed):
         return None
@@ -51,7 +59,7 @@ def entry_in(file: File, path: tuple[str, ...]) -> Any:
 def problem_of(file: File) -> str:
     """Why a host could not read its file; empty where it can, or where there is none."""
     try:
-        data = file.path.read_bytes()
+        data = content_of(file.path)
         if file.form != "text":
             text = data.decode("utf-8")
             _ = toml.parse(text) if file.form == "toml" else _tree(text)

@@ -7,6 +7,7 @@ each host stand in docs/how-to/connect-an-agent.md.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shlex
@@ -17,7 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from spec_kit_memory import filesystem
 from spec_kit_memory.core import jsonc
+from spec_kit_memory.filesystem import Place
 from spec_kit_memory.serve.hosts import slash_commands
 
 __all__ = [
@@ -53,6 +56,9 @@ GEMINI_EVENTS: Mapping[str, str] = {
 }
 
 Scope = Literal["project", "user"]
+
+
+_LARGEST = 64_000_000  # Claude Code keeps a history in its own, of megabytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +112,8 @@ class HostPlace:
         for name in ("skm", "spec-kit-memory"):
             if program := shutil.which(name, path=self.environ.get("PATH")):
                 return (str(Path(program).absolute()),)
-        return (sys.executable, "-m", "spec_kit_memory")
+        # -P: a host starts us in a project, whose own spec_kit_memory/ or click.py would be run in place of ours.
+        return (sys.executable, "-P", "-m", "spec_kit_memory")
 
     def serve(self, *workspace: str) -> list[str]:
         more = ("--workspace", *workspace) if workspace else ()
@@ -126,6 +133,14 @@ class Host:
     files: Callable[[HostPlace], list[File]]
     commands: str  # how a slash command is typed there
     notes: Callable[[HostPlace], list[str]] = lambda place: []
+
+
+def content_of(path: Path) -> bytes:
+    """What a host's file holds. One that came with a project may be a pipe or a device, which would never end."""
+    data, _ = filesystem.read(Place.of(Path(os.path.realpath(path))), limit=_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise OSError(errno.EFBIG, f"it is larger than {_LARGEST:,} bytes", str(path))
+    return data
 
 
 def is_ours(value: Any) -> bool:
@@ -342,7 +357,7 @@ def _opencode_notes(place: HostPlace) -> list[str]:
 
 def _has_nested_servers(config: Path) -> bool:
     try:
-        root = jsonc.parse(config.read_text(encoding="utf-8"))
+        root = jsonc.parse(content_of(config).decode())
     except (OSError, ValueError):
         return False  # said when the file is to be edited
     servers = jsonc.find(root, ("mcp", "servers"))
@@ -404,7 +419,7 @@ def _claude_hooks(place: HostPlace) -> bool:
     """VS Code and Copilot CLI run Claude Code's hooks as well; ours must not run twice."""
     settings = place.folder("CLAUDE_CONFIG_DIR", ".claude") / "settings.json"
     try:
-        hooks = jsonc.find(jsonc.parse(settings.read_text(encoding="utf-8")), ("hooks", "UserPromptSubmit"))
+        hooks = jsonc.find(jsonc.parse(content_of(settings).decode()), ("hooks", "UserPromptSubmit"))
     except (OSError, ValueError):
         return False
     return hooks is not None and bool(our_hooks(hooks.value))
