@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -111,11 +112,28 @@ def test_a_table_written_by_hand_is_found_with_its_parts() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ['mcp_servers = { spec_kit_memory = { command = "x" } }\n', '[mcp_servers]\nspec_kit_memory.command = "x"\n'],
+    ("text", "reason"),
+    [
+        ("mcp_servers = {}\n", "mcp_servers is an empty inline table ({}), to which nothing can be added: delete"),
+        (
+            'mcp_servers = { other = { command = "x" } }\n',
+            "mcp_servers is an inline table ({…}), which cannot be edited: write each entry as a table,"
+            " [mcp_servers.NAME]",
+        ),
+        ('mcp_servers = { spec_kit_memory = { command = "x" } }\n', "mcp_servers is an inline table"),
+        (
+            '[mcp_servers]\nspec_kit_memory = { command = "x" }\n',
+            "mcp_servers.spec_kit_memory is an inline table ({…}), which cannot be edited: write it as"
+            " [mcp_servers.spec_kit_memory]",
+        ),
+        ('[mcp_servers]\nspec_kit_memory.command = "x"\n', "mcp_servers.spec_kit_memory is written in several parts"),
+        ('mcp_servers.spec_kit_memory.command = "x"\n', "mcp_servers.spec_kit_memory is written in several parts"),
+        ("[[mcp_servers]]\na = 1\n", "mcp_servers is not a table"),
+        ("mcp_servers = 3\n", "mcp_servers is not a table"),
+    ],
 )
-def test_a_form_that_cannot_be_edited_as_text_is_refused(text: str) -> None:
-    with pytest.raises(toml.MalformedToml, match="cannot be edited"):
+def test_a_refused_edit_names_the_form_that_is_in_the_way(text: str, reason: str) -> None:
+    with pytest.raises(toml.MalformedToml, match=re.escape(reason)):
         toml.put(text, ("mcp_servers", "spec_kit_memory"), SERVER)
 
 

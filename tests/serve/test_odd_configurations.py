@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from spec_kit_memory.core import jsonc
+from spec_kit_memory.errors import Invalid
 from spec_kit_memory.serve import hosts
 from spec_kit_memory.serve.hosts import toml
 from spec_kit_memory.serve.hosts.formats import HOSTS
@@ -175,3 +176,16 @@ def test_a_hook_of_ours_in_a_shared_group_is_renewed_alone(
         assert [hook["command"].split(" ")[0] for hook in ours["hooks"]] == [str(moved / "skm")]
     hosts.uninstall(host, root=root, apply=True)
     assert content(path)["hooks"] == {event: [{"matcher": "", "hooks": [THEIRS]}] for event in tree["hooks"]}
+
+
+def test_an_inline_table_is_refused_with_what_to_do_and_then_the_install_works(root: Path, home: Path) -> None:
+    path = root / ".codex/config.toml"
+    path.parent.mkdir()
+    path.write_text('model = "x"\nmcp_servers = {}\n')
+    before = everything(root, home)
+    with pytest.raises(Invalid, match=r"config\.toml: mcp_servers is an empty inline table .*: delete that line"):
+        hosts.install("codex", root=root, apply=True)
+    assert everything(root, home) == before
+    path.write_text('model = "x"\n')
+    hosts.install("codex", root=root, apply=True)
+    assert "spec_kit_memory" in content(path)["mcp_servers"]

@@ -282,7 +282,7 @@ def _is_empty(text: str, file: File) -> bool:
 
 def _compare(before: str, after: str, file: File) -> None:
     if _stripped(_tree(before), file) != _stripped(_tree(after), file):
-        raise jsonc.Malformed("our entries stand there in a form that cannot be edited as text")
+        raise jsonc.Malformed("the file cannot be edited without changing more than our entries: edit it by hand")
 
 
 def _stripped(tree: dict[str, Any], file: File) -> dict[str, Any]:

@@ -51,19 +51,18 @@ def put(text: str, path: Sequence[str], value: Mapping[str, Any]) -> str:
     lines = [BEGIN, f"[{'.'.join(path)}]", *(f"{key} = {_value(item)}" for key, item in value.items()), END, ""]
     gap = "" if not without else newline if without.endswith("\n") else newline * 2
     new_text = without + gap + newline.join(lines)
-    _check(new_text, path, {**parse(without)}, value)
+    _check(without, new_text, path, value)
     return new_text
 
 
 def remove(text: str, path: Sequence[str]) -> str:
     """The text without the table at `path`, whether it stands between our marks or not."""
-    tree = parse(text)
-    if find(tree, path) is None:
+    if find(parse(text), path) is None:
         return text
     without = _without_block(text, path)
     if find(parse(without), path) is not None:
         without = _without_table(without, path)
-    _check(without, path, tree, None)
+    _check(text, without, path, None)
     return without
 
 
@@ -79,7 +78,7 @@ def change(text: str, path: Sequence[str], value: Mapping[str, Any]) -> str:
         at, count = _assignment(lines, start, key)
         lines[at : at + count] = [f"{key} = {_value(item)}{newline}"]
         new_text = "".join(lines)
-    _check(new_text, path, tree, {**find(tree, path), **value})
+    _check(text, new_text, path, {**find(tree, path), **value})
     return new_text
 
 
@@ -106,7 +105,7 @@ def restored(text: str, path: Sequence[str], original: str) -> str:
     newline = "\r\n" if "\r\n" in text else "\n"
     gap = "" if not text else newline if text.endswith("\n") else newline * 2
     new_text = text + gap + "".join(table)
-    _check(new_text, path, parse(text), there)
+    _check(text, new_text, path, there)
     return new_text
 
 
@@ -158,14 +157,43 @@ def _marked(text: str, path: Sequence[str]) -> list[tuple[str, bool]]:
     return lines
 
 
-def _check(text: str, path: Sequence[str], tree: Mapping[str, Any], value: Mapping[str, Any] | None) -> None:
-    """An edit of text may only have changed what it was meant to change."""
+def _check(before: str, after: str, path: Sequence[str], value: Mapping[str, Any] | None) -> None:
+    """Refuse an edit that changed anything but the value at `path`, and say which form of TOML is in the way."""
     try:
-        after = parse(text)
+        tree = parse(after)
     except MalformedToml:
-        after = {}
-    if _pruned(after, path) != _pruned(tree, path) or find(after, path) != value:
-        raise MalformedToml(f"{'.'.join(path)} stands there in a form that cannot be edited as text")
+        tree = {}
+    if _pruned(tree, path) != _pruned(parse(before), path) or find(tree, path) != value:
+        raise MalformedToml(_obstacle(before, path))
+
+
+def _obstacle(text: str, path: Sequence[str]) -> str:
+    """What at `path`, or above it, cannot be edited as text, and how to write it so that it can."""
+    tree = parse(text)
+    for depth in range(1, len(path) + 1):
+        name, table = ".".join(path[:depth]), find(tree, path[:depth])
+        if table is None:
+            break
+        advice = f"write it as [{name}]" if depth == len(path) else f"write each entry as a table, [{name}.NAME]"
+        if not isinstance(table, dict):
+            return f"{name} is not a table: {advice}"
+        # No header can add to an inline table, but one can add to a table that dotted keys define.
+        unused = "x" * (1 + max(map(len, table), default=0))
+        if not _is_valid(f"{text}\n[{name}.{unused}]\n"):
+            return (
+                f"{name} is an inline table ({{…}}), which cannot be edited: {advice}"
+                if table
+                else f"{name} is an empty inline table ({{}}), to which nothing can be added: delete that line"
+            )
+    name = ".".join(path)
+    return f"{name} is written in several parts (dotted keys), which cannot be edited: write it as one table, [{name}]"
+
+
+def _is_valid(text: str) -> bool:
+    with suppress(MalformedToml):
+        parse(text)
+        return True
+    return False
 
 
 def _pruned(tree: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
