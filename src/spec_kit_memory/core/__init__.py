@@ -1,1 +1,1 @@
-"""The middle is arithmetic: values in, values out. No files, no SQL, no clock, no network."""
+"""The pure core: functions from values to values. No files, no SQL, no clock, no network."""

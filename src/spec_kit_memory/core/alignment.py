@@ -38,17 +38,17 @@ USED_FROM = 70.0
 WARNED_FROM = 50.0
 ALTERNATIVES = 3
 HALF_LIFE_DAYS = 7.0
-TOPIC_WORDS = 150  # of a conversation: its most telling ones
+TOPIC_WORDS = 150  # the most distinctive words of a conversation, which are compared
 READ_CHARACTERS = 40_000  # of each document
-# Measured on real folders (benchmarks.alignment). BM25's two constants, then how the overlap of words
-# becomes a part of the score: half of the telling words is plenty, and a folder is clearly meant when its
-# overlap is 1.6 times that of the next one (0.62 of the two together).
+# Measured on real folders (benchmarks.alignment). First BM25's two constants, then how the overlap of words
+# becomes the topic score: half of the distinctive words is enough for full marks, and a folder is a clear
+# winner when its overlap is 1.6 times that of the next one (0.62 of the two together).
 _SATURATION = 2.0
 _LENGTH_SHARE = 0.75
 _ENOUGH = 0.50
 _NOT_CLEAR = 0.40
 _CLEAR = 0.62
-_FAMILIAR = 0.40  # of what was said a folder that it belongs to knows at least so much
+_FAMILIAR = 0.40  # a matching folder contains at least this share of the conversation's words
 SURE_WORDS = 3
 HINT_WORDS = 2
 
@@ -57,7 +57,7 @@ _PATH = re.compile(r"(?:[\w.@-]{1,80}/){0,12}[\w@-][\w.@-]{0,80}\.[A-Za-z][A-Za-
 _SEGMENT = re.compile(r"\d{3}-[A-Za-z0-9.-]+")
 _PREFIXES = (".opencode/specs/", "specs/")
 _OF_ANY_PROJECT = frozenset(map(stem, DOCUMENT))
-# What a folder's documents say about how far it is, and what is spoken of then.
+# The phases of work in a spec folder, in order, and the words that are typical of a conversation in each.
 _PHASES = ("research", "planning", "implementation", "review")
 _PHASE_WORDS: Mapping[str, frozenset[str]] = {
     phase: frozenset(stem(word) for word in words.split())
@@ -72,7 +72,7 @@ _PHASE_WORDS: Mapping[str, frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """A conversation: its words with their counts, the files it names, and its phase if it can be told."""
+    """A conversation: its words with their counts, the files it names, and its phase if one can be inferred."""
 
     words: Mapping[str, int]
     files: frozenset[str] = frozenset()
@@ -92,17 +92,17 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """How well a folder fits: the score, 0 to 100, and its parts, 0 to 1 (None: nothing known)."""
+    """How well a folder fits: the score, 0 to 100, and its parts, 0 to 1 (None: cannot be computed)."""
 
     folder: str
     score: float
     parts: Mapping[str, float | None] = field(default_factory=dict)
-    words: int = 0  # how many different telling words of the conversation the folder has
+    words: int = 0  # how many distinctive words the conversation and the folder share
 
 
 @dataclass(frozen=True, slots=True)
 class FolderDecision:
-    """`outcome` is used, warned or undecided. Undecided has no folder, unless one was named."""
+    """`outcome` is used, warned or undecided. An undecided one has no folder."""
 
     outcome: str
     folder: str | None
@@ -121,7 +121,7 @@ def talk(text: str, *, files: Iterable[str] = (), phase: str | None = None) -> T
 
 
 def profile(name: str, texts: Mapping[str, str], *, touched_at: datetime | None = None) -> Profile:
-    """A folder from the texts of its documents (file name -> text). Its name counts as a heading would."""
+    """A folder from the texts of its documents (file name -> text). Each word of its name counts five times."""
     words: Counter[str] = Counter()
     files: set[str] = set()
     for text in texts.values():
@@ -148,7 +148,7 @@ def _files_in(text: str) -> set[str]:
 
 
 def _file_key(path: str) -> str:
-    """The end of a path by which two mentions of a file are known as one; "" for files that are everywhere."""
+    """The file name, by which two mentions of a file are matched; "" for names that most projects have."""
     parts = [part for part in path.strip().replace("\\", "/").casefold().split("/") if part not in ("", ".", "..")]
     if not parts or parts[-1] in COMMON_FILES:
         return ""
@@ -196,9 +196,9 @@ def align(talk_profile: Talk, folders: Sequence[Profile], *, now: datetime) -> l
 
 
 def _shared_words(word_counts: Mapping[str, int], folder: Profile, spread: Mapping[str, int], *, folders: int) -> int:
-    """How many different words tell of this folder: its name's, and those that at most half of all folders have.
+    """How many distinctive words are shared: those of the folder's name, and those in at most half of all folders.
 
-    What any project speaks of (code, tests, a plan) tells of none, however few folders there are.
+    Words of any project (code, tests, plan) are never distinctive, however few folders there are.
     """
     name = _words(folder.name.replace("-", " ").replace("/", " "))
     few = max(1.0, folders / 2)
@@ -210,7 +210,7 @@ def _shared_words(word_counts: Mapping[str, int], folder: Profile, spread: Mappi
 
 
 def _most(words: int, *, shares_file: bool) -> float:
-    """The best score that so little can have: one word in common is chance, and two are a hint."""
+    """The highest score that this many shared words allow: one word may be chance, and two are only a hint."""
     if shares_file or words >= SURE_WORDS:
         return 100.0
     return (USED_FROM if words >= HINT_WORDS else WARNED_FROM) - 1.0
@@ -225,13 +225,13 @@ def _score(parts: Mapping[str, float | None]) -> float:
 
 
 def _topics(talk_profile: Talk, folders: Sequence[Profile], spread: Mapping[str, int]) -> list[float | None]:
-    """How well each folder fits by its words, 0 to 1: enough of them, and clearly more than any other folder.
+    """How well each folder fits by its words, 0 to 1: enough shared words, and clearly more than any other folder.
 
-    Where a folder does not even know most of what was said, the rest is there by chance.
+    A folder that contains only a small share of the conversation's words scores lower: its overlap may be chance.
     """
     telling = _telling(talk_profile.words, spread, folders=len(folders))
     if not telling:
-        # Words were said and no folder knows one of them: that is no fit, not an unknown one.
+        # The conversation has words, and no folder contains any of them: that is a score of 0, not a missing score.
         return [0.0 if talk_profile.words else None] * len(folders)
     raw = _overlaps(telling, folders)
     best, second = [*sorted(raw, reverse=True), 0.0][:2]
@@ -248,7 +248,7 @@ def _topics(talk_profile: Talk, folders: Sequence[Profile], spread: Mapping[str,
 
 
 def _telling(words: Mapping[str, int], spread: Mapping[str, int], *, folders: int) -> dict[str, float]:
-    """The conversation's most telling words that any folder knows: used often, and by few folders."""
+    """The conversation's most distinctive words with their weights: frequent in it, and present in few folders."""
     every = folders + 1
     weighed = {
         word: (1 + log(count)) * log(every / (spread[word] + 0.5)) for word, count in words.items() if word in spread
@@ -258,7 +258,7 @@ def _telling(words: Mapping[str, int], spread: Mapping[str, int], *, folders: in
 
 
 def _overlaps(telling: Mapping[str, float], folders: Sequence[Profile]) -> list[float]:
-    """The share of the telling words that each folder has, as BM25 counts: a long folder has any word by chance."""
+    """Each folder's share of the distinctive words, weighted as in BM25: long folders contain any word by chance."""
     lengths = [sum(folder.words.values()) for folder in folders]
     average = sum(lengths) / len(lengths) or 1.0
     total = sum(telling.values()) * (_SATURATION + 1)
@@ -274,7 +274,7 @@ def _overlaps(telling: Mapping[str, float], folders: Sequence[Profile]) -> list[
 
 
 def _shared_files(talk_files: frozenset[str], folder_files: frozenset[str], spread: Mapping[str, int]) -> float | None:
-    """The share of the named files that the folder's documents name; one that many folders name counts little."""
+    """The share of the named files that the folder names too; a file that many folders name counts less."""
     weights = {path: 1.0 / spread[path] for path in talk_files if path in spread}
     total = sum(weights.values())
     return sum(weight for path, weight in weights.items() if path in folder_files) / total if total else None
@@ -294,11 +294,11 @@ def _recency(touched_at: datetime | None, now: datetime) -> float | None:
 
 
 def decide(alignments: Sequence[Alignment], *, chosen_folder: str | None = None) -> FolderDecision:
-    """What the scores mean. A folder that was named is used whatever they say, with a warning below 50."""
+    """Which folder to use. A folder chosen by the caller is always used, with a warning if it scores below 50."""
     best = tuple(alignments[:ALTERNATIVES])
     if chosen_folder is not None:
         score = next((entry.score for entry in alignments if entry.folder == chosen_folder), None)
-        if score is None:  # a new folder has nothing to be compared with
+        if score is None:  # a new folder has no documents to compare with
             return FolderDecision("used", chosen_folder, 0.0, best)
         better = tuple(entry for entry in best if entry.folder != chosen_folder and entry.score > score)
         return FolderDecision("used" if score >= WARNED_FROM else "warned", chosen_folder, score, better)
@@ -320,7 +320,7 @@ def valid_name(name: str) -> bool:
 
 
 def resolve_name(name: str, existing: Collection[str], *, create: bool = False) -> str:
-    """The one existing folder of that name, or of that last part; with `create`, a valid new name too."""
+    """The one existing folder whose name, or last segment, this is; with `create`, a valid new name too."""
     folder_name = clean_folder(name)
     if folder_name in existing:
         return folder_name

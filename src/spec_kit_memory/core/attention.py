@@ -19,17 +19,17 @@ MAX_HOPS = 2
 HOT_FROM = 0.8  # a match, and a normal memory one turn later
 WARM_FROM = 0.4  # one hop from a match, or a normal memory four turns later
 FORGOTTEN_BELOW = 0.01
-MOST_ENTRIES = 200  # entries a session carries at most; far more than anything shows
+MOST_ENTRIES = 200  # per session; far more than any answer shows
 
 
 @dataclass(frozen=True, slots=True)
 class CoActivation:
-    """A memory that was not matched but is near one that was."""
+    """A memory that did not match itself but is linked to, or shares a folder with, one that did."""
 
     memory_id: int
     strength: float
     hops: int
-    from_id: int  # the match it is near to
+    from_id: int  # the match it was reached from
 
 
 def next_turn(session: Session, *, turn_number: int | None = None) -> Session:
@@ -55,7 +55,7 @@ def strengths(session: Session, *, tiers: Mapping[int, Tier]) -> dict[int, float
 def attend(
     session: Session, activations: Mapping[int, float], *, tiers: Mapping[int, Tier], via: str = "match"
 ) -> Session:
-    """Attend to `given` memories at this turn. Attention never falls by being given again."""
+    """Raise attention to the given memories (id -> strength) at this turn; it is never lowered by that."""
     left = strengths(session, tiers=tiers)
     entries = {entry.memory_id: entry for entry in session.attention}
     for memory_id, new in activations.items():
@@ -68,7 +68,7 @@ def attend(
 
 
 def forget(session: Session, memory_ids: Iterable[int]) -> Session:
-    """Without the memories that are gone."""
+    """The session without these memories."""
     gone = frozenset(memory_ids)
     return replace(session, attention=tuple(entry for entry in session.attention if entry.memory_id not in gone))
 
@@ -76,7 +76,7 @@ def forget(session: Session, memory_ids: Iterable[int]) -> Session:
 def co_activate(
     matched: Mapping[int, float], *, links: Iterable[Link], folders: Mapping[int, str]
 ) -> list[CoActivation]:
-    """Memories near the matched ones, strongest first.
+    """Memories within reach of the matched ones, strongest first.
 
     A hop follows a link in either direction, or leads to another document of the same spec folder
     (`folders` gives the folder of each such document). The nearest, strongest match counts.
@@ -91,7 +91,7 @@ def co_activate(
         reached: dict[int, CoActivation] = {}
         for entry in sorted(front.values(), key=lambda entry: -entry.strength):
             weaker = entry.strength * PER_HOP
-            # A folder's list is taken at its first visit only: every member is reached by then.
+            # A folder's members are expanded only at its first visit, which reaches all of them.
             around = near.get(entry.memory_id, []) + members.pop(folders.get(entry.memory_id, ""), [])
             for other in around:
                 previous = reached.get(other)
@@ -111,7 +111,7 @@ def _neighbours(links: Iterable[Link]) -> dict[int, list[int]]:
 
 
 def level(power: float) -> State:
-    """The state that a session's attention amounts to."""
+    """The state that corresponds to this much attention."""
     if power >= HOT_FROM:
         return State.HOT
     return State.WARM if power >= WARM_FROM else State.COLD

@@ -20,7 +20,7 @@ _MARKER = re.compile(r"( {0,3})((?:[-*+]|\d{1,9}[.)])(?:[ \t]+|$))")
 _BULLET = re.compile(r" {0,3}(?:[-*+]|1[.)])[ \t]+\S")
 _RULE = re.compile(r"[ \t]*(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$")
 _BOX = re.compile(r"\[[ xX]\][ \t]+")
-# `**Alternatives:**`, `**user** (10:15):`: a line that says what follows it.
+# `**Alternatives:**`, `**user** (10:15):`: a line that introduces what follows it.
 _LABEL = re.compile(r"\*\*[^*\n]+:\*\*|\*\*[^*\n]+\*\*(?: \([^()\n]*\))?:")
 
 
@@ -36,7 +36,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item of a list, with whatever is indented below it."""
+    """One list item, with everything indented below it."""
 
     first_line: int
     last_line: int
@@ -54,24 +54,24 @@ class Block:
 
 @dataclass(slots=True)
 class BlockSection:
-    """What an anchor or a heading governs. `blocks` are its own; those of its parts are in `parts`."""
+    """The content of an anchor or a heading. `blocks` come before its first subsection; subsections are `parts`."""
 
     anchor: str = ""
     heading: str = ""
     level: int = 0
-    first_line: int = 1  # its tag or its heading
-    opened_line: int = 0  # the last line of what opens it: tag, heading, underline
-    last_line: int = 0  # with its closing tag
+    first_line: int = 1  # its opening tag or its heading
+    opened_line: int = 0  # the last line of its opening: tag, heading or underline
+    last_line: int = 0  # includes its closing tag
     blocks: list[Block] = field(default_factory=list)
     parts: list[BlockSection] = field(default_factory=list)
 
     @property
     def own_last_line(self) -> int:
-        """The last line of what stands in it before its first part."""
+        """The last line of its own blocks, before its first part."""
         return self.blocks[-1].last_line if self.blocks else self.opened_line
 
     def walk(self) -> Iterator[BlockSection]:
-        """This section and all below it, in their order."""
+        """This section and all its subsections, in document order."""
         waiting = [self]
         while waiting:
             section = waiting.pop()
@@ -80,22 +80,22 @@ class BlockSection:
 
 
 def divide(lines: Sequence[str], *, first_line: int = 1) -> BlockSection:
-    """The whole text from `first_line` on. Its first heading of level 1 is the document's own, not a part."""
+    """The sections of the text from `first_line` on. A first heading of level 1 belongs to the root, not to a part."""
     return _Divider(lines, first_line).divide()
 
 
 def is_label(line: str) -> bool:
-    """Does this line only say what follows it?"""
+    """Is this line only a label for what follows it?"""
     return bool(_LABEL.fullmatch(line.strip()))
 
 
 def without_tags(line: str) -> str:
-    """The line without anchor tags, which mean something only where they stand."""
+    """The line without anchor tags, which must not be copied to another place."""
     return _TAG.sub("", line) if "<!--" in line else line
 
 
 def item_text(lines: Sequence[str], item: Item) -> str:
-    """What an item says: without its marker, its box and the indent of its further lines."""
+    """The text of an item without its marker, its checkbox and the indentation of its further lines."""
     first = lines[item.first_line - 1][item.indent + len(item.marker) :]
     width = item.indent + len(item.marker)
     rest = [_dedented(line, width) for line in lines[item.first_line : item.last_line]]
@@ -155,7 +155,7 @@ class _Divider:
 
     def _close_anchor(self, name: str, number: int) -> None:
         depth = next((at for at in range(len(self.open) - 1, 0, -1) if self.open[at].anchor.casefold() == name), None)
-        if depth is not None:  # else it crosses another one, which has closed it
+        if depth is not None:  # otherwise the anchors overlap, and the other one's end has closed this one already
             self._close_until(depth + 1, number - 1)
             self.open.pop().last_line = number
 
@@ -197,7 +197,7 @@ class _Divider:
     # --- blocks
 
     def _stops(self, number: int) -> bool:
-        """Does something begin here that no paragraph or list takes in?"""
+        """Does something begin on this line that ends a paragraph or a list?"""
         return number in self.tags or number in self.headings or number in self.fences or number in self.comments
 
     def _read_block(self, number: int) -> Block:
@@ -252,7 +252,7 @@ class _Divider:
                 return last
 
     def _waits(self, number: int, last: int) -> bool:
-        """An item that has nothing but its label yet: the code below it is what it is about."""
+        """Is the item so far only a label, or empty? Then the code block below it belongs to it."""
         marker = _MARKER.match(self.lines[number - 1])
         text = self.lines[number - 1][marker.end() if marker else 0 :].strip()
         return number == last and (not text or is_label(text))
@@ -268,7 +268,10 @@ class _Divider:
 
 
 def _paired_tags(lines: Sequence[str], structure: Structure) -> Mapping[int, tuple[str, bool]]:
-    """The tags that stand alone in their line and have their other half, and are not nested too deep."""
+    """The anchor tags to use: line -> (name, is it closing?).
+
+    A tag must be alone on its line, have a matching tag, and not be nested too deep.
+    """
     opened: dict[str, list[int]] = {}
     tags: dict[int, tuple[str, bool]] = {}
     closing_lines: dict[int, int] = {}

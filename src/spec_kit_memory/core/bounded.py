@@ -13,17 +13,17 @@ from typing import Any
 
 __all__ = ["fitted", "short"]
 
-# Tried in this order until the whole fits: so many entries of each list, so many characters of each text.
+# Tried in this order until everything fits: (most entries of each list, most characters of each text).
 _STEPS = ((500, 40_000), (200, 10_000), (100, 2_000), (50, 500), (20, 200), (5, 100), (1, 50))
 
 
 def short(text: str, most: int) -> str:
-    """The beginning of a text that is too long, with a sign that there was more."""
+    """The text, cut to `most` characters with an ellipsis at the end if it is longer."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def fitted(data: Any, *, characters: int) -> tuple[Any, Mapping[str, int]]:
-    """JSON data within so many characters, and what was left out: of a list its entries, of a text its characters."""
+    """JSON data cut to fit in `characters`, and how many list entries and text characters were left out, by name."""
     if _length(data) <= characters:
         return data, {}
     for entries, length in _STEPS:

@@ -14,5 +14,5 @@ MARKED_ENCODINGS = (
 
 
 def mark_and_encoding(data: bytes) -> tuple[bytes, str]:
-    """The mark that the bytes begin with (none: empty), and the encoding of what follows it."""
+    """The byte order mark at the start (empty if there is none), and the encoding of the text after it."""
     return next(((mark, name) for mark, name in MARKED_ENCODINGS if data.startswith(mark)), (b"", "utf-8"))

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 __all__ = ["MOST_FILES", "Citations", "CitedFile", "Code", "named_files"]
 
-MOST_FILES = 50  # a note that names more is an inventory: the first ones stand for it
+MOST_FILES = 50  # a note that names more is an inventory, and only its first ones are recorded
 MOST_NAMES = 400
 LONGEST_PATH = 300
-# Names of letters, digits and few signs, with slashes between: parts cannot overlap, so the time is linear. Not behind
-# what makes it the middle of something else: a longer word, an address, a path from the root.
+# Names of letters, digits and a few signs, with slashes between: the parts cannot overlap, so matching takes linear
+# time. The lookbehind rules out the middle of a longer word, a URL, and an absolute path.
 _PATH = re.compile(r"(?<![\w/.:@~+$%-])(?:\.{1,2}/){0,8}[\w.@+-]{1,100}(?:/[\w.@+-]{1,100}){1,30}(?![\w/:@])")
 _CODE = re.compile(r"`([^`\n]{1,320})`")
 _LINK = re.compile(r"\]\(<?([^()<>\s]{1,320})>?(?:[ \t][^()\n]{0,200})?\)")
@@ -34,20 +34,20 @@ class CitedFile:
     path: str  # below the workspace's root, with "/"
     hash: str  # as git names the content: of "blob <size>\0" and the bytes
     size: int
-    commit: str = ""  # the one that last changed the memory; "": as it was at first indexing
+    commit: str = ""  # the one that last changed the memory; "": the file was recorded at first indexing
 
 
 @dataclass(frozen=True, slots=True)
 class Citations:
-    """What was recorded for one text of a memory. Another text is looked at anew."""
+    """The cited files recorded for one text of a memory. If the text changes, they are recorded again."""
 
-    body: str  # which text: its fingerprint
+    body: str  # fingerprint of that text
     files: tuple[CitedFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """How the files that a memory names differ now from what they were; "" and () where they do not."""
+    """How the files that a memory names have changed since; all empty if they have not."""
 
     changed: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Code:
 
 
 def named_files(text: str) -> tuple[str, ...]:
-    """What reads like the path of a file, in order, each once and without its line."""
+    """Everything in the text that looks like a file path, in order, without line numbers or duplicates."""
     file_names: dict[str, None] = {}
     for name in _candidates(text):
         if len(name) <= LONGEST_PATH and not _is_number(name):
@@ -72,7 +72,7 @@ def _candidates(text: str) -> Sequence[str]:
     names: list[tuple[int, str]] = []
 
     def take(match: re.Match[str]) -> str:
-        """What stands in its place for whoever looks for paths in prose."""
+        """Record the path and blank it out, so that the search for paths in prose does not find it again."""
         place = _PLACE.fullmatch(match[1].strip())
         if place is None or not ("/" in place[1] or _NAME.fullmatch(place[1])):
             return match[0]
@@ -85,5 +85,5 @@ def _candidates(text: str) -> Sequence[str]:
 
 
 def _is_number(name: str) -> bool:
-    """1/2, 2026/01/31 and v1.2/3 are no files."""
+    """1/2 and 2026/01/31 are not files."""
     return not any(character.isalpha() for character in name)

@@ -20,16 +20,16 @@ _NAMED = ("%d %B %Y", "%d %b %Y", "%B %d %Y", "%b %d %Y", "%d %B %Y %H:%M", "%B 
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
 _MILLISECONDS_FROM = 100_000_000_000  # as seconds, this would be the year 5138
 
-_CLOCKS_DIFFER = timedelta(days=1)  # zones, and clocks that go wrong a little
+_CLOCKS_DIFFER = timedelta(days=1)  # tolerance for time zones and inaccurate clocks
 
 
 def to_come(moment: datetime, *, now: datetime) -> bool:
-    """Is it a date that nothing can have yet? Whoever claims one would stand before all that is new for ever."""
+    """Is this moment in the future? A document with such a date would rank as the newest for ever."""
     return moment - now > _CLOCKS_DIFFER
 
 
 def read(text: str) -> datetime | None:
-    """Understand the usual forms; a date without a zone is UTC."""
+    """Parse a date in any of the usual formats; one without a time zone is UTC."""
     text = " ".join(text.split())
     if not text or len(text) > 80:
         return None
@@ -51,7 +51,7 @@ def _epoch(text: str) -> datetime | None:
 
 def _iso(text: str) -> datetime | None:
     try:
-        # "+00:00" is ISO's own word for UTC.
+        # ISO 8601 knows "+00:00", not "UTC" or "GMT".
         return datetime.fromisoformat(_ZONE_NAME.sub("+00:00", text))
     except ValueError:
         return None
@@ -88,7 +88,7 @@ def _named(text: str) -> datetime | None:
 
 
 def _mail(text: str) -> datetime | None:
-    """The form of mail headers and of `git log`."""
+    """The format of mail headers and of `git log`."""
     from email.utils import parsedate_to_datetime
 
     try:

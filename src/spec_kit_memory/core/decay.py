@@ -54,16 +54,16 @@ class Rates(Protocol):
     @property
     def half_life_days(self) -> float: ...
     @property
-    def rates(self) -> Mapping[Tier, float]: ...  # linear model, per day; a missing tier has its own of the table
+    def rates(self) -> Mapping[Tier, float]: ...  # linear model, per day; a missing tier uses the table's rate
     @property
-    def min_floor(self) -> float | None: ...  # linear model; None: the tier's own
+    def min_floor(self) -> float | None: ...  # linear model; None: the table's floor for the tier
     @property
     def exempt_tiers(self) -> Collection[Tier]: ...  # never decay, whatever the model
 
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """The formulas as they are written, with nothing configured."""
+    """The defaults: the formulas with nothing configured."""
 
     half_life_days: float = 90.0
     rates: Mapping[Tier, float] = field(default_factory=dict)
@@ -83,7 +83,7 @@ def factor(
     state: State | None = None,
     settings: Rates = PLAIN,
 ) -> float:
-    """What is left of a memory's recency, 0 to 1. Each model reads its own one of days, turns and state."""
+    """What is left of a memory's recency, 0 to 1. Each model uses one of `days`, `turns` and `state`."""
     if model not in MODELS:
         raise BadParameter(f"decay model '{model}' is unknown", hint=f"set memory.decay.model to {' or '.join(MODELS)}")
     if tier in settings.exempt_tiers:
@@ -101,9 +101,9 @@ def factor(
 
 
 def days_since(last_access: datetime | None, own_date: datetime | None, now: datetime) -> float:
-    """Days since the later of last access and the document's own date; a date to come counts as now.
+    """Days since the later of last access and the document's own date; a future date counts as now.
 
-    A document without a date of its own has no age: to count from its last use would make it older than one never used.
+    A document without its own date has no age: counting from its last use would make it older than one never used.
     """
     if own_date is None:
         return 0.0
@@ -112,7 +112,7 @@ def days_since(last_access: datetime | None, own_date: datetime | None, now: dat
 
 
 def expiry(tier: Tier, created_at: datetime | None) -> datetime | None:
-    """When a memory of that tier expires by itself. Deprecated ones need no date: search leaves the tier out."""
+    """When a memory of this tier expires automatically. Deprecated memories need no date: search excludes the tier."""
     days = TABLE[tier].expires_days
     return created_at + timedelta(days=days) if created_at is not None and days else None
 
@@ -144,10 +144,10 @@ def state(
 
 
 def bounds(states: Collection[State], *, now: datetime, always: frozenset[int] = frozenset()) -> StateBounds:
-    """The filter that lets through exactly the memories whose `state` is one of `states`.
+    """The filter that matches exactly the memories whose `state` is one of `states`.
 
-    `always` are the ids that are hot in this session and not flagged; they count when HOT is
-    asked for. The states must be neighbours, since a store compares with one interval.
+    `always` are the ids that are hot in this session and not flagged; they match if HOT is among
+    the states. The states must be adjacent, since a store compares with one interval.
     """
     chain = [member for member in STATES if member in states and member is not State.HOT]
     if chain and len(chain) != STATES.index(chain[-1]) - STATES.index(chain[0]) + 1:
@@ -168,7 +168,7 @@ def bounds(states: Collection[State], *, now: datetime, always: frozenset[int] =
 def chosen(
     *, state_filter: State | None = None, min_state: State | None = None, include_archived: bool = False
 ) -> frozenset[State]:
-    """The states that a search asks for. DORMANT ones still need DORMANT_RELEVANCE unless asked for by name."""
+    """The states that a search covers. DORMANT memories must reach DORMANT_RELEVANCE unless requested by name."""
     if state_filter is not None:
         return frozenset({state_filter})
     if min_state is not None:

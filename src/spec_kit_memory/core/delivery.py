@@ -13,7 +13,7 @@ __all__ = ["Backlog", "Delivery", "FileOperation", "OperationKind", "Stage"]
 
 
 class Stage(StrEnum):
-    ACCEPTED = "accepted"  # found by everybody, and not in git yet
+    ACCEPTED = "accepted"  # every user finds it in searches, but it is not in git yet
     IN_GIT = "in git"
     FAILED = "failed"  # a person has to decide
 
@@ -26,24 +26,24 @@ class OperationKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileOperation:
-    """One change of one file. Its id is looked for in git before it is committed: it is there once."""
+    """One change of one file. Before a commit, git is searched for the id, so that the change is made only once."""
 
     kind: OperationKind
-    path: str  # stored
-    data: bytes | None = None  # of a write: the whole file
-    keys: Mapping[str, Any] | None = None  # of an edit: front matter, set again in whatever the file says by then
-    base: str | None = None  # content hash of the text that is changed; None: there was no file
+    path: str  # as stored
+    data: bytes | None = None  # for a write: the whole file
+    keys: Mapping[str, Any] | None = None  # for an edit: front matter keys to set in the file's current content
+    base: str | None = None  # content hash of the text that the change was based on; None: there was no file
     id: str = field(default_factory=lambda: str(uuid4()))
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """How far the last change of a path has come."""
+    """The progress of the last change to a path."""
 
     path: str
     stage: Stage
     accepted_at: datetime
-    reason: str | None = None  # why it is not in git yet, or will not be
+    reason: str | None = None  # why it is not in git
     branch: str | None = None
     commit: str | None = None
     tries: int = 0
@@ -51,12 +51,12 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What is on its way for a whole project, and what stands in the way."""
+    """The pending changes of a whole project, and what blocks them."""
 
     accepted: int = 0
     in_git: int = 0
     failed: int = 0
-    oldest: datetime | None = None  # of those that are on their way
+    oldest: datetime | None = None  # when the oldest pending change was accepted
     synced_at: datetime | None = None  # when the repository was last read
-    problem: str | None = None  # why it could not be read or written
-    late: tuple[Delivery, ...] = ()  # some that failed or are being tried again
+    problem: str | None = None  # why the repository could not be read or written
+    late: tuple[Delivery, ...] = ()  # some of those that failed or are being retried

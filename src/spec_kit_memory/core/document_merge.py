@@ -1,9 +1,9 @@
 """How are two documents with nearly the same content merged into one?
 
-The remaining document keeps all its lines. Content that only the other one has is added to the
-matching part: a decision to the decisions, a step to the steps, a sentence to its paragraph. Units are
-sections, list items, table rows, paragraphs and sentences; each occurs once in the result, and where
-both documents have their own content in one place, the remaining document's comes first.
+The document that is kept (`new`) keeps all its lines. Content that only the other one (`old`) has is added
+to the matching part: a decision to the decisions, a step to the steps, a sentence to its paragraph. Units
+are sections, list items, table rows, paragraphs and sentences; each occurs once in the result, and where
+both documents have their own content in one place, that of the kept document comes first.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from spec_kit_memory.errors import TooLarge
 
 __all__ = ["merge_bodies"]
 
-# Fewer words are no sentence that two paragraphs have in common: "Yes." stands in many.
+# A sentence of fewer words ("Yes.") is no evidence that two paragraphs belong together.
 COMMON_WORDS = 3
-# Text of so many words is the same text wherever it stands in a document.
+# Text of at least this many words counts as a repetition wherever it occurs in a document.
 TELLING_WORDS = 8
 
 _SENTENCE_END = re.compile(r"""(?<=[.!?…])["'”’)\]*_`]*\s+(?=["'“‘(\[*_`]*[^\W_])|(?<=[。！？])[」』”’)]*\s*(?=\S)""")
-# "e.g. Redis", "J. Smith", "approx. 30": a full stop that ends no sentence.
+# "e.g. Redis", "J. Smith", "approx. 30": a full stop that does not end a sentence.
 _ABBREVIATED = re.compile(
     r"(?:^|[\s(\[])(?:\w|\w\.\w|etc|vs|cf|al|ca|approx|nos?|vol|fig|sec|ch|pp?|ver|dr|mrs?|ms|prof|st|inc|ltd|co|[js]r"
     r"|dept|est)\.$",
@@ -46,14 +46,14 @@ MOST_PIECES = 6_000
 _DECISION = re.compile(r"Decision \d+")
 _DECISION_LINE = re.compile(r"(#{1,6}[ \t]+Decision )\d+[ \t]*$")
 _TAG_NAME = re.compile(r"(<!--[ \t]*+/?[ \t]*+ANCHOR:[ \t]?)[\w/-]+([ \t]*+-->)", re.IGNORECASE)
-# Labels of our own template that one section has once; any other label is a speaker's or a writer's own.
+# Labels of our own template, which occur once per section; any other label is a speaker's name or the writer's own.
 _ONE_LABEL = frozenset({"**Alternatives:**", "**Recently:**", "**Chosen:**", "**Why:**"})
 
 
 def merge_bodies(new: str, old: str, *, origin: str) -> str:
-    """The text `new` with what only the body of `old` says. Front matter stays that of `new`.
+    """The text `new` with the content that only the body of `old` has. Front matter stays that of `new`.
 
-    `origin` says in a line what the other document was; it is noted with the metadata, or at the end.
+    `origin` describes the other document in one line; it is added to the metadata, or at the end.
     """
     sides = (_Side.of(new), _Side.of(old))
     for side in sides:
@@ -65,7 +65,7 @@ def merge_bodies(new: str, old: str, *, origin: str) -> str:
 
 
 def _refuse_too_many(side: _Side) -> None:
-    """Sections, items and sentences of two documents are held against each other, which takes the product of them."""
+    """Every section, item and sentence of one document is compared with those of the other: quadratic time."""
     sections = sum(1 for _ in side.root.walk())
     pieces = sum(1 + line.count(". ") for line in side.lines if line.strip())
     if sections > MOST_SECTIONS or pieces > MOST_PIECES:
@@ -93,21 +93,21 @@ class _Side:
         return "\n".join(self.copied(block))
 
     def copied(self, block: Block | Item | _Group) -> list[str]:
-        """Lines to be put elsewhere: half an anchor among them would open or close something there."""
+        """Its lines without anchor tags: in another place, half an anchor would open or close a section."""
         return [blocks.without_tags(line) for line in self.lines[block.first_line - 1 : block.last_line]]
 
     def key(self, block: Block) -> str:
-        """What two equal blocks have in common; of code every space counts."""
+        """Two blocks with equal keys have the same content; in code, every space counts."""
         text = self.text(block)
         return text if block.kind is Kind.CODE else _folded(text)
 
     def item_key(self, item: Item) -> str:
-        """Without its marker and box: a step that was done since is the same step."""
+        """Without its marker and checkbox: a step that was ticked off since is the same step."""
         text = blocks.item_text(self.lines, item)
         return text if may_hold(text) else _folded(text)
 
     def keys(self, section: BlockSection) -> Iterator[str]:
-        """Of the paragraphs and items that stand in a section itself."""
+        """The keys of the section's own paragraphs and list items."""
         for block in section.blocks:
             if block.kind is Kind.LIST:
                 yield from (self.item_key(item) for item in block.items)
@@ -115,7 +115,7 @@ class _Side:
                 yield self.key(block)
 
     def field(self, section: BlockSection, label: str) -> str:
-        """What stands after a label of a decision, in any case of letters; "" if it has none."""
+        """The text after a label of a decision, casefolded; "" if the label does not occur."""
         texts = (self.text(block) for block in section.blocks if block.kind is Kind.PROSE)
         return next((_folded(text.removeprefix(label)).casefold() for text in texts if text.startswith(label)), "")
 
@@ -138,7 +138,7 @@ class _Group:
     """The blocks under one label of a section, or those before its first label."""
 
     label: str = ""
-    first_line: int = 0  # the label's; without one, that of what opens the section
+    first_line: int = 0  # the label's line; without a label, the last line of the section's opening
     blocks: list[Block] = field(default_factory=list)
 
     @property
@@ -148,10 +148,10 @@ class _Group:
 
 @dataclass(slots=True)
 class _Paragraph:
-    """A paragraph of the staying document, and the sentences or lines that it has by now."""
+    """A paragraph of the kept document, and the sentences or lines that it has so far."""
 
     block: Block
-    pieces: list[str]  # with the white space that follows each
+    pieces: list[str]  # each with its trailing white space
 
     @property
     def keys(self) -> list[str]:
@@ -159,29 +159,30 @@ class _Paragraph:
 
 
 class _Merger:
-    """Collects what is added to the staying document, by its lines, and writes it at the end."""
+    """Collects the additions to the kept document, by line number, and builds the merged text at the end."""
 
     def __init__(self, new: _Side, old: _Side) -> None:
         self.new, self.old = new, old
-        self._before: dict[int, list[list[str]]] = {}  # line -> blocks that come before it
+        self._before: dict[int, list[list[str]]] = {}  # line -> blocks to insert before it
         self._after: dict[int, list[list[str]]] = {}
-        self._directly_after: dict[int, list[str]] = {}  # line -> items and rows that go on without a gap
-        self._replaced: dict[int, tuple[int, list[str]]] = {}  # first line -> last line, lines in their place
+        self._directly_after: dict[int, list[str]] = {}  # line -> items and rows that follow without an empty line
+        self._replaced: dict[int, tuple[int, list[str]]] = {}  # first line -> last line, replacement lines
         self._paragraphs: dict[int, _Paragraph] = {}
-        self._added_items: Counter[int] = Counter()  # last line of a list -> how many items it got
-        self._adopted: Counter[int] = Counter()  # first line of a section -> how many parts it got
+        self._added_items: Counter[int] = Counter()  # last line of a list -> number of items added
+        self._adopted: Counter[int] = Counter()  # first line of a section -> number of parts added
         self._anchors = {section.anchor.casefold() for section in new.root.walk() if section.anchor}
-        # What stands in one of the large sections need not stand in another; a decision has reasons of its own.
+        # Text in one top-level section need not be repeated in another. Nested sections, such as the single
+        # decisions, are not deduplicated in this way: each decision keeps its own reasons.
         self._large = [new.root, *new.root.parts]
         self._telling = {key for section in self._large for key in new.keys(section) if _is_telling(key)}
 
     # --- sections
 
     def take_in(self, new: BlockSection, old: BlockSection) -> None:
-        """Bring what the old section has into the new one: its own blocks, then its parts."""
+        """Merge the old section into the new one: its own blocks, then its parts."""
         parts = list(old.parts)
         if new is self.new.root and old.blocks and not new.blocks:
-            # A note without sections is its own summary.
+            # The text of a note without sections is its summary.
             self._blocks(next((part for part in new.parts if _is(part, "summary")), new), old)
         else:
             self._blocks(new, old)
@@ -203,8 +204,8 @@ class _Merger:
     def _counterpart(
         self, parent: BlockSection, part: BlockSection, *, siblings: Sequence[BlockSection]
     ) -> BlockSection | None:
-        """The section of the staying document that is about the same."""
-        if _DECISION.fullmatch(part.heading):  # a number says nothing: it is the one that begins alike
+        """The section of the kept document that corresponds to this one."""
+        if _DECISION.fullmatch(part.heading):  # numbers may differ: compare the first blocks instead
             begins = [self.old.key(block) for block in part.blocks[:1]]
             numbered = [section for section in parent.parts if _DECISION.fullmatch(section.heading)]
             return next(
@@ -218,7 +219,7 @@ class _Merger:
         ]
         if len(candidates) < 2 and sum(_same_heading(section, part) for section in siblings) < 2:
             return candidates[0] if candidates else None
-        # Several have this name ("Observation"): the one that has something in common.
+        # Several sections have this name ("Observation"): take the one with the most content in common.
         keys = set(self.old.keys(part))
         best = max(candidates, key=lambda section: len(keys & set(self.new.keys(section))), default=None)
         if best is not None and part.blocks and not keys & set(self.new.keys(best)):
@@ -226,12 +227,12 @@ class _Merger:
         return best
 
     def _chose_otherwise(self, new: BlockSection, old: BlockSection) -> bool:
-        """Two decisions on one question that came out differently: each has reasons of its own."""
+        """Do two decisions on one question differ in their choice? Then both are kept, each with its own reasons."""
         chosen, other = self.new.field(new, "**Chosen:**"), self.old.field(old, "**Chosen:**")
         return bool(chosen and other) and not (chosen.startswith(other) or other.startswith(chosen))
 
     def _adopt(self, parent: BlockSection, part: BlockSection) -> None:
-        """A section that the staying document does not have, whole, with anchors that it does not have either."""
+        """Add a whole section that the kept document does not have, with its anchors renamed where they clash."""
         lines = dict(enumerate(self.old.lines[part.first_line - 1 : part.last_line], start=part.first_line))
         for inner in part.walk():
             self._rename(lines, inner)
@@ -257,11 +258,11 @@ class _Merger:
             lines[line] = _TAG_NAME.sub(rf"\g<1>{name}\g<2>", lines[line], count=1)
 
     def _place_for(self, parent: BlockSection, part: BlockSection) -> int | None:
-        """The line before which a section of our own template has its place; None for the end."""
+        """The line before which a section belongs, by the order of our template; None for the end."""
         if parent is not self.new.root:
             return None
         order = {name: at for at, name in enumerate(SECTIONS)}
-        own_place = order.get(part.anchor.casefold(), order["metadata"])  # what is not ours comes before the metadata
+        own_place = order.get(part.anchor.casefold(), order["metadata"])  # unknown sections come before the metadata
         later = [section for section in parent.parts if order.get(section.anchor.casefold(), -1) >= own_place]
         return later[0].first_line if later else None
 
@@ -283,7 +284,7 @@ class _Merger:
                 )
 
     def _repeated(self, old: BlockSection) -> list[Block]:
-        """Of a state, what only repeats the first step or blocker: those are merged in their own sections."""
+        """Blocks of a state section that only repeat the first step or blocker, which their own sections merge."""
         if not _is(old, "state"):
             return []
         repeated = []
@@ -306,13 +307,13 @@ class _Merger:
         labelled = [group for group in groups if group.label == target.label]
         if target.label in _ONE_LABEL:
             return labelled[0] if labelled else None
-        # What somebody said is the same only if it begins with the same words.
+        # A speaker's label may occur many times: the groups correspond only if their first blocks are equal.
         begins = [self.old.key(block) for block in target.blocks[:1]]
         return next((group for group in labelled if [self.new.key(b) for b in group.blocks[:1]] == begins), None)
 
     def _group(self, section: BlockSection, new: _Group, old: _Group) -> None:
         present = {self.new.key(block): block.first_line for block in new.blocks}
-        waiting: list[list[str]] = []  # what comes before the next block that both have
+        waiting: list[list[str]] = []  # to be inserted before the next block that both have
         added: set[str] = set()
         intro = ""
         for block in old.blocks:
@@ -330,7 +331,7 @@ class _Merger:
         return key in self._telling and any(section is large for large in self._large)
 
     def _missing(self, section: BlockSection, group: _Group, block: Block, *, intro: str) -> list[list[str]]:
-        """What of a block has to be added as blocks of its own; the rest goes where it belongs."""
+        """The content of a block that must be added as new blocks; the rest is merged into existing ones."""
         if block.kind is Kind.LIST:
             return self._list(section, group, block, intro)
         if block.kind is Kind.TABLE:
@@ -342,7 +343,7 @@ class _Merger:
     # --- lists and tables
 
     def _list(self, section: BlockSection, group: _Group, block: Block, intro: str) -> list[list[str]]:
-        """Items that are not there follow those that are; without a list to follow, they are one of their own."""
+        """Missing items are appended to the matching list; if there is none, they become a list of their own."""
         lists = [block for block in group.blocks if block.kind is Kind.LIST]
         present = {self.new.item_key(item): item for block in lists for item in block.items}
         missing: dict[str, Item] = {}
@@ -361,7 +362,7 @@ class _Merger:
         return [[line for item in missing.values() for line in self.old.copied(item)]] if missing else []
 
     def _list_after(self, group: _Group, lists: Sequence[Block], intro: str) -> Block | None:
-        """The list that stands below the same words: items of "Against:" do not go to those of "For:"."""
+        """The list below the same paragraph: items of "Against:" must not be added to those of "For:"."""
         for block in lists:
             at = group.blocks.index(block)
             above = group.blocks[at - 1] if at and group.blocks[at - 1].kind is Kind.PROSE else None
@@ -370,7 +371,7 @@ class _Merger:
         return None
 
     def _grown(self, present: Iterable[Item], item: Item) -> Item | None:
-        """The item that says what this one says and more, or less: the fuller one stays."""
+        """The item that has the same content as this one, and more or less of it: the fuller of the two is kept."""
         head, *below = self.old.copied(item)
         new_sentences = [_folded(sentence) for sentence in _sentences(blocks.item_text([head], _alone(item)))]
         for other in present:
@@ -403,7 +404,7 @@ class _Merger:
         self._replaced[item.first_line] = (item.last_line, [line[: item.indent + len(item.marker)] + words])
 
     def _nested(self, item: Item, lines: Sequence[str], others: Sequence[str]) -> bool:
-        """Lists below the same words become one list; anything else stays as it is."""
+        """Merge the sublists of two items with the same text; False if there is anything but lists below them."""
         if not _only_list(lines) or not _only_list(others):
             return False
         keys = {_folded(line) for line in (*lines, *self._directly_after.get(item.last_line, ()))}
@@ -412,7 +413,7 @@ class _Merger:
         return True
 
     def _continue(self, target: Block, items: Sequence[Item]) -> None:
-        """Add items to the end of a list, numbered on where it is numbered."""
+        """Append items to a list, continuing its numbering if it has one."""
         last = target.items[-1]
         number = int(last.marker.strip()[:-1]) if last.marker.strip()[:-1].isdecimal() else None
         for item in items:
@@ -425,7 +426,7 @@ class _Merger:
             self._directly_after.setdefault(target.last_line, []).extend(lines)
 
     def _table(self, group: _Group, block: Block) -> list[list[str]]:
-        """Rows that are not there follow those that are, where the columns are the same."""
+        """Missing rows are appended to a table with the same columns; without one, the whole table is added."""
         rows = self.old.copied(block)
         for existing in group.blocks:
             new_lines = self.new.copied(existing)
@@ -454,7 +455,7 @@ class _Merger:
         if home is not None:
             self._take_sentences(home, pieces, paragraphs)
             return []
-        for paragraph in paragraphs:  # a paragraph of short lines is a list without marks
+        for paragraph in paragraphs:  # a paragraph of short lines is treated as a list without markers
             lines = _lines("".join(paragraph.pieces))
             if len(lines) > 1 and _common([_folded(line) for line in lines], _lines(text), least_words=2):
                 paragraph.pieces = lines
@@ -468,7 +469,7 @@ class _Merger:
         return self._paragraphs[block.first_line]
 
     def _take_sentences(self, home: _Paragraph, pieces: Sequence[str], others: Sequence[_Paragraph]) -> None:
-        """Put the sentences that are missing where they stood: before the next one that both have."""
+        """Insert the missing sentences at their old position: before the next sentence that both have."""
         keys = [_folded(piece) for piece in pieces]
         known_sentences = {
             key for paragraph in others for key in paragraph.keys if count_words(key) >= COMMON_WORDS
@@ -491,8 +492,8 @@ class _Merger:
 
     @staticmethod
     def _clause_added(pieces: list[str], piece: str, key: str) -> list[str] | None:
-        """The sentences, where one of them is this one with a clause more or less; the fuller one stays."""
-        chosen = _label(pieces) == "**Chosen:**"  # of two that differ, `_chose_otherwise` made two decisions
+        """The sentences, if one of them is `piece` with a clause more or less; the fuller of the two is kept."""
+        chosen = _label(pieces) == "**Chosen:**"  # `_chose_otherwise` has kept different choices apart
         for at, present in enumerate(pieces):
             present_key = _folded(present)
             if _contains_more(present_key, key) or (chosen and present_key.casefold().startswith(key.casefold())):
@@ -500,7 +501,7 @@ class _Merger:
             is_begun = chosen and key.casefold().startswith(present_key.casefold())
             if _contains_more(key, present_key) or is_begun:
                 gap = present[len(present.rstrip()) :]
-                fuller = present[:1] + piece[1:].rstrip() + gap  # as it began: only the case may differ
+                fuller = present[:1] + piece[1:].rstrip() + gap  # keep the first letter: only its case may differ
                 return [*pieces[:at], fuller, *pieces[at + 1 :]]
         return None
 
@@ -518,7 +519,7 @@ class _Merger:
         self.take_in(new, BlockSection(blocks=rest, parts=old.parts))
 
     def _metadata(self, new: BlockSection, old: BlockSection) -> None:
-        """Facts of the other save are told by its file; what a merge or a person noted there stays."""
+        """Drop generated facts about the other save; keep notes that a merge or a person added there."""
         remaining_items = []
         for block in old.blocks:
             items = tuple(
@@ -528,12 +529,12 @@ class _Merger:
             )
             if block.kind is Kind.LIST and items:
                 remaining_items.append(Block(Kind.LIST, items[0].first_line, items[-1].last_line, items))
-            elif block.kind not in (Kind.LIST, Kind.CODE):  # its YAML is metadata, which the two have united
+            elif block.kind not in (Kind.LIST, Kind.CODE):  # code here is YAML metadata, which is merged separately
                 remaining_items.append(block)
         self.take_in(new, BlockSection(blocks=remaining_items, parts=old.parts))
 
     def note(self, origin: str) -> None:
-        """Say what was taken in: with the metadata, or where there is none, at the end."""
+        """Add a line on the merged document: to the metadata, or at the end if there is none."""
         origin = origin.replace("<!--", "&lt;!--")
         about = next((part for part in self.new.root.parts if _is(part, "metadata")), None)
         lists = [block for block in about.blocks if block.kind is Kind.LIST] if about is not None else []
@@ -560,10 +561,10 @@ class _Merger:
         return "\n".join(lines)
 
     def _gap_and(self, line: int) -> list[str]:
-        """What is added after a line, each block after an empty one."""
+        """The blocks added after a line, each preceded by an empty line."""
         added = [part for block in self._after.get(line, ()) for part in ("", *block)]
         following = self.new.lines[line] if line < len(self.new.lines) else ""
-        # A paragraph that follows directly would become part of what was added; a tag would not.
+        # Without an empty line, a paragraph that follows would become part of the addition; a tag would not.
         return [*added, ""] if added and following.strip() and not following.lstrip().startswith("<!--") else added
 
 
@@ -579,7 +580,7 @@ def _same_heading(section: BlockSection, other: BlockSection) -> bool:
 
 
 def _same_anchor(section: BlockSection, other: BlockSection) -> bool:
-    """A section of our template is the same by its anchor; elsewhere two different headings are two things."""
+    """Equal anchors identify a section of our template; elsewhere, different headings are different sections."""
     name, other_name = (section.anchor.casefold() or slug(section.heading) for section in (section, other))
     if not name or name != other_name:
         return False
@@ -587,7 +588,7 @@ def _same_anchor(section: BlockSection, other: BlockSection) -> bool:
 
 
 def _end_of(section: BlockSection) -> int:
-    """The line after which something is added at the end of a section, inside its anchor."""
+    """The line after which to append to a section, inside its anchor."""
     return max(section.own_last_line, section.parts[-1].last_line if section.parts else 0)
 
 
@@ -596,7 +597,7 @@ def _spaced(text: str) -> str:
 
 
 def _folded(text: str) -> str:
-    """What two texts share that differ in white space, a full stop at the end, or the case of the first letter."""
+    """The text normalised: white space, a final full stop and the case of the first letter do not count."""
     words = _spaced(text)
     stop = words[-1:] in ".。" and not words.endswith("..")
     words = words[:-1] if stop else words
@@ -617,7 +618,7 @@ def _is_telling(key: str) -> bool:
 
 
 def _alone(item: Item) -> Item:
-    """The same item as the only line of a text."""
+    """The same item with line numbers as if it were the only line of a text."""
     return Item(1, 1, item.marker, item.indent)
 
 
@@ -628,7 +629,7 @@ def _only_list(lines: Sequence[str]) -> bool:
 
 
 def _sentences(text: str) -> list[str]:
-    """The sentences of a paragraph, each with the white space after it; a label at its beginning stands alone."""
+    """The sentences of a paragraph, each with its trailing white space; an initial label is a piece of its own."""
     label = _INLINE_LABEL.match(text)
     pieces, start = ([label[0]], label.end()) if label else ([], 0)
     for end in _SENTENCE_END.finditer(text, start):
@@ -647,13 +648,13 @@ def _label(pieces: Sequence[str]) -> str:
 
 
 def _common(keys: Sequence[str], pieces: Sequence[str], *, least_words: int = COMMON_WORDS) -> int:
-    """How many words stand in sentences that both have."""
+    """The number of words in the sentences that both have."""
     folded = {_folded(piece) for piece in pieces}
     return sum(count_words(key) for key in keys if key in folded and count_words(key) >= least_words)
 
 
 def _is_part(keys: Sequence[str], pieces: Sequence[str]) -> bool:
-    """Does one of the two say all that the other says, however little that is?"""
+    """Are all sentences of one of the two also in the other, however few they are?"""
     own_keys, other_keys = (
         {key for key in part if key and not blocks.is_label(key)} for part in (keys, map(_folded, pieces))
     )
@@ -661,7 +662,7 @@ def _is_part(keys: Sequence[str], pieces: Sequence[str]) -> bool:
 
 
 def _is_same_field(paragraph: _Paragraph, pieces: Sequence[str]) -> bool:
-    """Is this a reason beside a reason, the same choice, or the same sentence with a clause more?"""
+    """Are both a reason or a choice of the same decision, or does one only add a clause to a sentence of the other?"""
     keys = [_folded(piece) for piece in pieces]
     return _label(pieces) in ("**Why:**", "**Chosen:**") or any(
         _contains_more(one, other) or _contains_more(other, one) for one in paragraph.keys for other in keys
@@ -669,7 +670,7 @@ def _is_same_field(paragraph: _Paragraph, pieces: Sequence[str]) -> bool:
 
 
 def _followed_by(pieces: list[str], piece: str) -> list[str]:
-    """The sentence after these, with a space between where the last has none."""
+    """The sentences with this one appended, separated by a space."""
     piece = piece if piece[-1:].isspace() else f"{piece} "
     if not pieces or pieces[-1][-1:].isspace() or pieces[-1][-1:] in "。！？":
         return [*pieces, piece]

@@ -33,7 +33,7 @@ class Marker(NamedTuple):
 
     @property
     def can_open(self) -> bool:
-        """Back quotes after back quotes are a code span within a line."""
+        """False for back quotes with more back quotes after them: that is inline code."""
         return self.run[0] == "~" or "`" not in self.info
 
     @property
@@ -45,7 +45,7 @@ class Marker(NamedTuple):
 
 
 def may_hold(text: str) -> bool:
-    """Can there be a fence at all? A quick look before lines are read one by one."""
+    """Can the text contain a fence? A quick check before its lines are read one by one."""
     return "```" in text or "~~~" in text
 
 
@@ -55,13 +55,13 @@ def marker(line: str) -> Marker | None:
 
 
 def is_yaml(line: str) -> bool:
-    """Does this line open a fence of YAML that is no part of a list or a quote?"""
+    """Does this line open a YAML fence outside of lists and quotes?"""
     mark = marker(line)
     return mark is not None and not mark.before.strip() and _YAML.match(mark.info) is not None
 
 
 def code_lines(lines: Sequence[str]) -> set[int]:
-    """Positions of the lines that are code or a fence's own; a fence that nothing closes goes on to the end."""
+    """Positions of the lines inside fences and of the fence markers; an unclosed fence extends to the end."""
     code: set[int] = set()
     opened: Marker | None = None
     for at, line in enumerate(lines):
@@ -76,9 +76,9 @@ def code_lines(lines: Sequence[str]) -> set[int]:
 
 
 def longest_closers(lines: Sequence[str], *, first_line: int) -> dict[int, dict[str, int]]:
-    """For each line that has a marker, the longest closing run of each kind below it.
+    """For each line with a marker, the longest closing run of each kind below it.
 
-    It tells an opening marker that nothing closes, which would otherwise swallow the rest.
+    This identifies an opening marker that is never closed, which would otherwise swallow the rest of the text.
     """
     longest = {"`": 0, "~": 0}
     below: dict[int, dict[str, int]] = {}
@@ -93,9 +93,9 @@ def longest_closers(lines: Sequence[str], *, first_line: int) -> dict[int, dict[
 
 
 def closing_line(lines: Sequence[str], opened: int, *, opener: Marker, nests: bool) -> tuple[int, bool]:
-    """The line that closes the fence opened on line `opened`, and whether all inside it was closed too.
+    """The line that closes the fence opened on line `opened`, and whether all fences inside it are closed too.
 
-    Markdown shown inside a fence may have whole fences of its own (`nests`).
+    With `nests`, the fence shows markdown, which may contain complete fences.
     """
     first_closer, depth = 0, 1
     for number in range(opened + 1, len(lines) + 1):
@@ -114,7 +114,7 @@ def closing_line(lines: Sequence[str], opened: int, *, opener: Marker, nests: bo
 
 
 def settle(lines: Sequence[str]) -> tuple[set[int], str] | None:
-    """Which lines are code, and the run that is still open at the end; None if readers could disagree on that."""
+    """Which lines are code, and the run still open at the end; None if markdown parsers could disagree on that."""
     code: set[int] = set()
     run = ""
     for at, line in enumerate(lines):
@@ -137,7 +137,7 @@ def settle(lines: Sequence[str]) -> tuple[set[int], str] | None:
 
 
 def fenced(text: str, *, language: str) -> str:
-    """The text as code, whatever back quotes it has itself."""
+    """The text as a code block, whose fence is longer than any run of back quotes in the text."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"

@@ -9,7 +9,7 @@ from spec_kit_memory.core.close_names import close_names
 __all__ = ["clean_folder", "near_folders"]
 
 NEAREST = 3
-TELLING_CHARACTERS = 3  # fewer stand in names by chance
+TELLING_CHARACTERS = 3  # shorter words occur in names by chance
 
 _PREFIXES = (".opencode/specs/", "specs/")
 
@@ -24,7 +24,7 @@ def clean_folder(name: str) -> str:
 
 
 def near_folders(name: str, folders: Collection[str]) -> list[str]:
-    """Which of these may be meant by a name that none of them has: by how its parts begin, by a word, by letters."""
+    """The folders that an unknown name may mean: by the beginnings of its segments, by similar spelling, by a word."""
     names, parts = sorted(folders), name.split("/")
     word = parts[-1].split("-", 1)[-1]
     begun = [folder for folder in names if _begins(folder.split("/"), parts)]
@@ -37,6 +37,6 @@ def near_folders(name: str, folders: Collection[str]) -> list[str]:
 
 
 def _begins(folder: list[str], parts: list[str]) -> bool:
-    """Do these parts begin like some parts of the folder that stand one below the other?"""
+    """Is each part a prefix of one of the folder's segments, in consecutive order?"""
     starts = range(len(folder) - len(parts) + 1)
     return bool(parts[0]) and any(all(map(str.startswith, folder[start:], parts)) for start in starts)

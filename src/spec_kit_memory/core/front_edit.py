@@ -1,4 +1,4 @@
-"""How is one key of a file's front matter changed, and every other byte left alone?"""
+"""How is one key of a file's front matter changed without touching any other byte?"""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["edit_front_matter", "unite_front_matter"]
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*")
 _NOT_TEXT = frozenset(["true", "false", "yes", "no", "on", "off", "null", "y", "n"])
-# JSON leaves these as they are, YAML wants them escaped.
+# JSON allows these unescaped, YAML does not.
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LINK_KEYS = {
@@ -35,7 +35,7 @@ _LINK_KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One key of a block mapping: its lines (from 0), and where its value stands if on the key's own line."""
+    """One key of a block mapping: its lines (from 0), and the columns of its value if that is on the key's line."""
 
     key: str
     first: int
@@ -64,10 +64,10 @@ def edit_front_matter(text: str, changes: Mapping[str, object]) -> str:
 
 
 def unite_front_matter(text: str, other: str, *, self_names: Collection[str] = ()) -> str:
-    """Add what only the other text's front matter says in lists, links and keys of a user's own.
+    """Add the links, and the values of the user's own keys, that only the other text's front matter has.
 
-    Keys that mean one thing to us are left alone: what holds of two tiers or titles is not decided here. Links of
-    the other text that name this one (`self_names`) would point to themselves and stay out.
+    Keys that we interpret are left alone: which of two tiers or titles applies is not decided here. Links of the
+    other text that name this one (`self_names`) would point to themselves and are dropped.
     """
     other_keys = _own_keys(other)
     if "causal_links" in other_keys:
@@ -83,12 +83,12 @@ def unite_front_matter(text: str, other: str, *, self_names: Collection[str] = (
 
 
 def _split_mark(text: str) -> tuple[str, str]:
-    """A byte order mark that a decoder left at the start, and the rest."""
+    """The byte order mark, if the decoder left one at the start, and the rest of the text."""
     return ("\ufeff", text[1:]) if text.startswith("\ufeff") else ("", text)
 
 
 def _own_keys(text: str) -> dict[str, tuple[Any, list[str]]]:
-    """Links, and keys of front matter that are not ours -> value and lines, without their ends."""
+    """causal_links, and keys of front matter that are not ours -> (value, lines without line ends)."""
     bare = [line.rstrip("\r\n") for line in _LINE.findall(text.removeprefix("\ufeff"))]
     block = front_matter.locate(bare)
     if block is None:
@@ -99,7 +99,7 @@ def _own_keys(text: str) -> dict[str, tuple[Any, list[str]]]:
     if entries is None:
         import yaml
 
-        # One line `{...}`, or nothing that can be read.
+        # Either `{...}` on one line, or unreadable.
         dumped = {key: yaml.safe_dump({key: value}, allow_unicode=True, width=10_000) for key, value in data.items()}
         return {_name(key): (data[key], dumped[key].rstrip().split("\n")) for key in data if _adds_up(key)}
     return {
@@ -114,7 +114,7 @@ def _adds_up(key: object) -> bool:
 
 
 def _links_without(links: Any, names: Collection[str]) -> dict[str, list[Any]]:
-    """Links by relation, as lists, without those that lead to one of these names."""
+    """Links by relation, as lists, without those whose target is one of these names."""
     if not isinstance(links, dict):
         return {}
     lists = {str(key): value if isinstance(value, list) else [value] for key, value in links.items()}
@@ -130,7 +130,7 @@ def _target(item: Any) -> str:
 
 
 def _united(own: Any, other: Any) -> Any:
-    """Lists of plain values add up, each once; of anything else, one's own stays."""
+    """Lists of plain values are joined without duplicates; of any other two values, our own is kept."""
     if isinstance(own, dict) and isinstance(other, dict) and all(isinstance(v, list) for v in other.values()):
         lists = {key: value if isinstance(value, list) else [value] for key, value in own.items()}
         return {key: _joined_lists(lists.get(key, []), other.get(key, [])) for key in {**lists, **other}}
@@ -163,7 +163,7 @@ def _with_own_keys(text: str, grown: Mapping[str, Any], added: Sequence[str]) ->
 
 
 def _name(key: object) -> str:
-    """What two spellings of a key have in common."""
+    """One name for all spellings of a key."""
     return canonical(key) or front_matter.compact(key)
 
 
@@ -174,7 +174,7 @@ def _spelling(name: str) -> str:
 def _remove_from_metadata(
     lines: list[str], bare: Sequence[str], removed: Mapping[str, None], *, body_first_line: int
 ) -> None:
-    """Take removed keys out of the metadata block too, where they would be read again."""
+    """Remove the keys from the metadata block too, from which they would otherwise still be read."""
     fence = metadata_fence(bare, scan(bare, first_line=body_first_line)) if bare else None
     if fence is None:
         return
@@ -188,7 +188,7 @@ def _remove_from_metadata(
 
 
 def _load(text: str, *, first_line: int) -> tuple[dict[str, Any], list[Warning_]]:
-    """What YAML says, and why it cannot be read; keys that are odd can be."""
+    """The parsed YAML, and the reasons why it cannot be read; warnings about odd keys are left out."""
     data, warnings = front_matter.load(text, first_line=first_line)
     return data, [warning for warning in warnings if warning.code == "yaml"]
 
@@ -215,7 +215,7 @@ def _created(new_values: Mapping[str, Any], end: str) -> str:
 
 
 def _edited(inside: list[str], new_values: Mapping[str, Any], *, end: str, block: FrontBlock) -> list[str]:
-    """The lines of YAML with the changes; line by line where that reads back right, else written anew."""
+    """The lines of YAML with the changes; edited line by line if the result parses as intended, otherwise rewritten."""
     old, problems = _load(_joined(inside), first_line=block.first_line)
     if problems:
         raise Invalid(
@@ -270,7 +270,7 @@ def _entry(inside: Sequence[str], key: Any, value: Any, *, limit: int) -> _Entry
 
 
 def _last_line(node: Any) -> int | None:
-    """The line on which a value ends; None where YAML's own mark reaches into what follows."""
+    """The line on which a value ends; None if YAML's end mark may lie beyond it, in what follows."""
     if isinstance(node.value, str):
         return None if node.style in ("|", ">") else int(node.end_mark.line)
     if node.flow_style or not node.value:
@@ -304,7 +304,7 @@ def _by_line(inside: Sequence[str], entries: Sequence[_Entry], new_values: Mappi
 
 
 def _replacement(inside: Sequence[str], entry: _Entry, value: Any, *, end: str) -> list[str]:
-    """The entry's new lines; a scalar in place of a scalar leaves the rest of its line alone."""
+    """The entry's new lines; a scalar that replaces a scalar on the key's line leaves the rest of the line alone."""
     line = inside[entry.first]
     if entry.value is not None and not isinstance(value, (list, dict)):
         start, stop = entry.value
@@ -330,7 +330,7 @@ def _as_strings(value: Any) -> Any:
 
 
 def _anew(inside: Sequence[str], new_values: Mapping[str, Any], *, end: str) -> list[str]:
-    """Front matter in a form that cannot be edited by line: the same data, written as plain keys and values."""
+    """Rewrite front matter that cannot be edited by line: the same data, as plain keys and values."""
     import yaml
 
     data = yaml.safe_load(_joined(inside)) or {}
@@ -375,7 +375,7 @@ def _scalar(value: Any, *, quoted: bool) -> str:
 
 
 def _plain_data(name: str, value: object) -> Any:
-    """A value as strings, numbers, lists and mappings; None for what says nothing."""
+    """A value as strings, numbers, lists and mappings; None if it is empty."""
     if value is None:
         return None
     if name == "causal_links":
@@ -399,7 +399,7 @@ def _folded(value: object) -> str:
 
 
 def _links_data(value: object) -> dict[str, list[Any]] | None:
-    """Relations by the key that front matter has for them."""
+    """Link targets by their front matter key."""
     links: dict[str, list[Any]] = {}
     if isinstance(value, Mapping):
         for key, targets in value.items():

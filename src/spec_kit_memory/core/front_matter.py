@@ -1,7 +1,7 @@
-"""What does a file say about itself? Front matter, or the metadata block, into `FrontMatter`.
+"""What does a file say about itself? Parses front matter, or the metadata block, into `FrontMatter`.
 
-Every scalar is read as a string and interpreted here, so that no YAML type guess (a date that
-is none, `title: yes`) can spoil a file, and no YAML tag can construct anything.
+Every scalar is read as a string and interpreted here, so that YAML's type guesses (text that looks like
+a date, `title: yes`) do no harm, and no YAML tag can construct an object.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ __all__ = ["KEYS", "FrontBlock", "canonical", "combine", "compact", "interpret",
 
 MAX_CHARACTERS = 64_000
 MAX_DEPTH = 64
-MOST_QUESTIONS = 24  # a save takes eight; several that were merged keep all of theirs
+MOST_QUESTIONS = 24  # a save stores up to eight; a merge of several saves keeps them all
 LONGEST_QUESTION = 500
 MAX_BRACKETS = 1_000  # the YAML scanner's time is quadratic in open brackets
 
-# Canonical name -> spellings, the first being the one that is written when a file has none.
+# Canonical name -> spellings; the first one is written if the file has none of them.
 KEYS: Mapping[str, tuple[str, ...]] = {
     "title": ("title",),
     "triggers": ("trigger_phrases", "triggers"),
@@ -41,7 +41,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
 }
 _CANONICAL = {spelling.replace("_", ""): name for name, spellings in KEYS.items() for spelling in spellings}
 
-# Relation, does the link point here, strength.
+# Key -> relation, does the link point to this document?, strength.
 _RELATIONS: Mapping[str, tuple[Relation, bool, float]] = {
     "causedby": (Relation.CAUSED, True, 1.0),
     "enabledby": (Relation.ENABLED, True, 1.0),
@@ -60,7 +60,7 @@ _RELATION_KEYS = (
     "supports",
     "related_to",
 )
-# Other names that people give to our keys.
+# Names that users often write instead of our keys.
 _SHORTENED = {
     "weight": "importance_weight",
     "importance": "importance_tier",
@@ -81,7 +81,7 @@ _INDICATOR = re.compile(r"[-?:][ \t]")
 
 @dataclass(frozen=True, slots=True)
 class FrontBlock:
-    """Lines between two `---`: the first and last line of YAML (last < first when empty)."""
+    """The lines between two `---`: the first and last line of YAML (last < first if empty)."""
 
     first_line: int
     last_line: int
@@ -97,7 +97,7 @@ def canonical(key: object) -> str | None:
 
 
 def locate(lines: Sequence[str]) -> FrontBlock | None:
-    """Find front matter: the first thing in the file but for comments and empty lines."""
+    """Find front matter, which may be preceded only by comments and empty lines."""
     if lines and lines[0].startswith("\ufeff"):  # a second byte order mark, as joined files have
         lines = [lines[0].lstrip("\ufeff"), *lines[1:]]
     number = _skip_comments(lines)
@@ -127,7 +127,7 @@ def _skip_comments(lines: Sequence[str]) -> int:
 
 
 def _reads_like_keys(lines: Sequence[str], block: FrontBlock) -> bool:
-    """Tells front matter from text between two rules by its first line that says something."""
+    """Is this front matter, rather than text between two rules? Its first line with content decides."""
     for number in range(block.first_line, block.last_line + 1):
         line = lines[number - 1].strip()
         if line and not line.startswith("#"):
@@ -136,7 +136,7 @@ def _reads_like_keys(lines: Sequence[str], block: FrontBlock) -> bool:
 
 
 def load(text: str, *, first_line: int) -> tuple[dict[str, Any], list[Warning_]]:
-    """Read YAML with strings for scalars; whatever is wrong with it becomes a warning."""
+    """Read YAML with strings for scalars; any problem becomes a warning."""
     refused = _refusal(text)
     if refused:
         return {}, [Warning_(f"metadata not read: {refused}", first_line, "yaml")]
@@ -188,7 +188,7 @@ def loader() -> Any:
 
 
 def _refusal(text: str) -> str:
-    """Why this YAML is not even tried: what makes a parser slow or its result huge."""
+    """Why this YAML is not parsed: it would make the parser slow or the result huge. "" if it may be parsed."""
     if len(text) > MAX_CHARACTERS:
         return f"{len(text):,} characters, at most {MAX_CHARACTERS:,} are read"
     if text.count("[") + text.count("{") > MAX_BRACKETS:
@@ -201,9 +201,9 @@ def _refusal(text: str) -> str:
 
 
 def _too_deep(text: str) -> bool:
-    """Would building it overflow the stack? The builder recurses in C, where nothing stops it; events do not.
+    """Would building it overflow the stack? The builder recurses in C without a limit; reading events does not.
 
-    Deep nesting in few characters stands in one line ("- - - -", "? ? ?"): only such lines are looked into.
+    Deep nesting in few characters is written on one line ("- - - -", "? ? ?"): without such a line, no check is needed.
     """
     if not any(len(_INDICATOR.findall(line)) > MAX_DEPTH for line in text.split("\n")):
         return False
@@ -216,7 +216,7 @@ def _too_deep(text: str) -> bool:
             if depth > MAX_DEPTH:
                 return True
     except yaml.YAMLError:
-        return False  # loading it will say what is wrong, at the same place
+        return False  # loading it will report the error
     return False
 
 
@@ -226,7 +226,7 @@ def _has_alias(text: str) -> bool:
     try:
         return any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=loader()))
     except yaml.YAMLError:
-        return False  # loading it will say what is wrong
+        return False  # loading it will report the error
 
 
 def _yaml_warning(problem: Any, first_line: int) -> Warning_:
@@ -236,7 +236,7 @@ def _yaml_warning(problem: Any, first_line: int) -> Warning_:
 
 
 def interpret(data: Mapping[str, Any], *, text: str, first_line: int) -> tuple[FrontMatter, list[Warning_]]:
-    """Turn the keys loaded from `text` into values; unknown values are named in warnings."""
+    """Turn the keys loaded from `text` into values; unknown values become warnings."""
     reader = _Reader(text, first_line)
     for key, value in data.items():
         name = canonical(key)
@@ -249,14 +249,14 @@ def interpret(data: Mapping[str, Any], *, text: str, first_line: int) -> tuple[F
 
 
 def combine(first: FrontMatter, second: FrontMatter) -> FrontMatter:
-    """What `first` says, and what only `second` says."""
+    """The values of `first`, completed by those that only `second` has."""
     values = {item.name: getattr(first, item.name) or getattr(second, item.name) for item in fields(FrontMatter)}
     values["weight"] = second.weight if first.weight is None else first.weight
     return FrontMatter(**values)
 
 
 def compact(key: object) -> str:
-    """A key without what its spellings differ in."""
+    """A key without case, underscores, hyphens and spaces, in which its spellings may differ."""
     return str(key).strip().lower().replace("_", "").replace("-", "").replace(" ", "")
 
 
@@ -267,7 +267,7 @@ def _nearest(word: str, choices: Sequence[str]) -> str:
 
 @cache
 def _closest_key(name: str) -> str:
-    """The key that this one was probably meant to be; "" if it looks like somebody's own."""
+    """The key that was probably meant; "" if this looks like the user's own key."""
     if name in _SHORTENED:
         return _SHORTENED[name]
     close = close_names(name, [key for key in _CANONICAL if len(key) > 3], most=1, cutoff=0.8)
@@ -279,7 +279,7 @@ def _is_nothing(value: object) -> bool:
 
 
 def _scalar(value: object) -> str:
-    """A value as one line of text; a mapping is what `- like: this` became."""
+    """A value as one line of text; YAML parses a list item such as `- like: this` as a mapping."""
     if isinstance(value, Mapping):
         value = ", ".join(f"{key}: {_scalar(item)}" for key, item in value.items())
     elif isinstance(value, list):
@@ -288,7 +288,7 @@ def _scalar(value: object) -> str:
 
 
 class _Reader:
-    """Collects values by their `FrontMatter` names; the first spelling of a key wins, triggers add up."""
+    """Collects values by their `FrontMatter` names; the first spelling of a key wins, triggers are joined."""
 
     def __init__(self, text: str, first_line: int) -> None:
         self.text = text
@@ -302,7 +302,7 @@ class _Reader:
         self.warnings.append(Warning_(message, self.first_line + before.count("\n"), "metadata"))
 
     def unread(self, value: Any) -> None:
-        """A key that means nothing here may be one of ours in the wrong place, or with a slip in it."""
+        """Warn about an unknown key if it looks like one of ours, misplaced or misspelled."""
         name = compact(self.key)
         if name in _RELATIONS or name == "blocks":
             self.warn(f"{self.key[:80]!r} stands outside causal_links and makes no link; put it below causal_links:")
@@ -390,7 +390,7 @@ class _Reader:
         self.values["triggers"] = tuple(phrases)
 
     def _questions(self, value: Any) -> None:
-        """A text is one question, or one a line: commas stand within questions."""
+        """A string is one question per line; commas do not separate questions."""
         items = value.split("\n") if isinstance(value, str) else value
         by_folded_text = {text.casefold(): text for text in self.values.get("questions", ())}
         for item in items if isinstance(items, list) else [items]:
@@ -432,7 +432,7 @@ class _Reader:
 
 
 def _claim(item: Any, strength: float) -> tuple[str, float]:
-    """A target, as text or as a mapping that names it and may give its own strength."""
+    """A target and its strength, from text or from a mapping with a target and perhaps a strength."""
     if not isinstance(item, Mapping):
         return _scalar(item), strength
     keyed = {compact(key): value for key, value in item.items()}

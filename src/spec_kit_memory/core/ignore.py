@@ -1,6 +1,6 @@
-"""Does a list written as in `.gitignore` name this path? Decided as git decides it, in time that grows with the length.
+"""Does a `.gitignore` list match this path? With git's semantics, and without exponential backtracking.
 
-A list may have come with a stranger's repository, so matching `*a*a*a*a*ab` must not backtrack. The text between two
+A list may come from an untrusted repository, so matching `*a*a*a*a*ab` must not backtrack. The text between two
 stars is matched at the first place where it fits. That is sufficient because a star matches anything: if the rest of
 the pattern does not fit after the first place, it does not fit after a later one either.
 """
@@ -32,7 +32,7 @@ _ANY = "[^/]"
 
 
 class _NeverMatches(ValueError):  # noqa: N818 - named after what it means
-    """A pattern that git takes for a mistake: it names nothing."""
+    """A pattern that git treats as invalid: it matches nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +40,17 @@ class _Rule:
     pattern: re.Pattern[str]
     negated: bool
     folders_only: bool
-    by_name: bool  # held against the last segment alone
+    by_name: bool  # matched against the last segment only
 
 
 class Ignore:
-    """A list of patterns. Paths are relative, with `/` between segments, and a folder's ends with one."""
+    """A list of patterns. Paths are relative, with `/` between segments, and those of folders end with `/`."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        # The last rule that fits decides, so an earlier one that is the same is never asked.
+        # The last matching rule decides, so an earlier duplicate has no effect.
         rules = dict.fromkeys(reversed(list(lines)))
         self._rules = tuple(rule for line in rules if (rule := _rule(line)))
-        self._folders: dict[str, bool] = {}  # every file of a folder asks about the same ones
+        self._folders: dict[str, bool] = {}  # cached, since all files of a folder check the same parent folders
 
     def __call__(self, path: str) -> bool:
         folder = path.endswith("/")
@@ -60,7 +60,7 @@ class Ignore:
         return (above != "" and self._folder_is_named(above)) or self._fits(path, name, folder=False)
 
     def _folder_is_named(self, path: str) -> bool:
-        """A folder, or one above it: what is below a named folder is not looked at."""
+        """Is this folder, or one above it, ignored? Patterns cannot re-include anything below an ignored folder."""
         unknown = []
         while path and path not in self._folders:
             unknown.append(path)
@@ -105,7 +105,7 @@ def _without_trailing_blanks(text: str) -> str:
 
 
 def _segments(text: str) -> Iterator[list[str]]:
-    """The signs of each segment. Brackets and escapes come first: a slash in them divides nothing, and fits nothing."""
+    """The signs of each segment. A slash inside brackets or after a backslash is part of a sign, not a divider."""
     segment: list[str] = []
     for sign in (*_signs(text), "/"):
         if sign != "/":
@@ -118,7 +118,7 @@ def _segments(text: str) -> Iterator[list[str]]:
 
 
 def _path(segments: list[list[str]]) -> str:
-    """Runs of segments between `**`; each run is found at the first folder where it fits, the last one at the end."""
+    """A path with `**`: each run of segments between them matches at the first folder possible, the last at the end."""
     runs: list[list[str]] = [[]]
     for segment in segments:
         if segment == ["*", "*"]:
@@ -135,7 +135,7 @@ def _path(segments: list[list[str]]) -> str:
 
 
 def _segment(signs: list[str]) -> str:
-    """One name with wildcards, which never reach over a slash."""
+    """One name with wildcards, which never match a slash."""
     pieces: list[list[str]] = [[]]
     for sign in signs:
         if sign == "*":
@@ -150,7 +150,7 @@ def _segment(signs: list[str]) -> str:
 
 
 def _signs(text: str) -> Iterator[str]:
-    """The pattern sign by sign, as expressions; stars and slashes stay what they are."""
+    """Each sign of the pattern as a regular expression; stars and slashes stay as they are."""
     at = 0
     while at < len(text):
         sign = text[at]
@@ -172,7 +172,7 @@ def _signs(text: str) -> Iterator[str]:
 
 
 def _bracket(text: str, at: int) -> tuple[str, int]:
-    """What stands in brackets as an expression, and where it ends."""
+    """A bracket expression as a regular expression, and the position after it."""
     negated = text[at : at + 1] in ("!", "^")
     at += negated
     parts: list[str] = []
@@ -189,7 +189,7 @@ def _bracket(text: str, at: int) -> tuple[str, int]:
             high, at = _literal(text, at + 1)
             if low <= high:
                 parts.append(f"{re.escape(low)}-{re.escape(high)}")
-        parts.append(re.escape(low))  # also where the range goes backwards
+        parts.append(re.escape(low))  # also if the range is reversed
     return f"(?!/)[{'^' if negated else ''}{''.join(parts)}]", at + 1
 
 

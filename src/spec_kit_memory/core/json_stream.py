@@ -1,8 +1,8 @@
-"""How is JSON of unknown size read? One element at a time, and within limits.
+"""How is JSON of unknown size read? One element at a time, within limits.
 
 Decoded JSON can take more than twenty times the memory of its text (`[],[],[],…`), and an export of conversations is
-one array of them. So the array is never decoded as a whole: only a window of the text is kept, which grows while an
-element is not complete, and the values in it are counted before they are decoded.
+one large array. So the array is never decoded as a whole: only a window of the text is kept, which grows until an
+element is complete, and the values in it are counted before they are decoded.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _decode = json.JSONDecoder().raw_decode
 
 
 class TooMuchError(ValueError):
-    """One element is longer, or has more values in it, than it may."""
+    """One element is longer, or contains more values, than is allowed."""
 
 
 def elements(read: Callable[[int], bytes], *, longest: int, most_values: int) -> Iterator[object]:
-    """Each element of an array, or each value of a text with several; an array's elements are those of the text.
+    """Each top-level value of a text; of an array, its elements instead.
 
-    `read` gives at most so many further bytes, and none at the end. ValueError: it is no JSON.
+    `read` returns at most the given number of further bytes, and none at the end. Raises ValueError if it is not JSON.
     """
     window = _Window(read, longest=longest, most_values=most_values)
     while first := window.next_character():
@@ -50,8 +50,8 @@ def elements(read: Callable[[int], bytes], *, longest: int, most_values: int) ->
 
 
 def has_more_values(text: str, most: int) -> bool:
-    """Has the first element of a text more than so many values? Each text, bracket and comma is taken for one."""
-    if text.count("[") + text.count("{") + text.count(",") <= most:  # in its texts too, and in no time
+    """Does the first element have more than `most` values? Each string, opening bracket and comma counts as one."""
+    if text.count("[") + text.count("{") + text.count(",") <= most:  # fast; counts those inside strings too
         return False
     depth = values = 0
     for match in _MARKS.finditer(text):
@@ -70,7 +70,7 @@ def has_more_values(text: str, most: int) -> bool:
 
 
 class _Window:
-    """The part of a text that is looked at."""
+    """The part of a text that is held in memory."""
 
     def __init__(self, read: Callable[[int], bytes], *, longest: int, most_values: int) -> None:
         opening = read(_FIRST_WINDOW)
@@ -84,7 +84,7 @@ class _Window:
         self._ended = not opening
 
     def next_character(self) -> str:
-        """What follows after any space; nothing at the end."""
+        """The next character that is not white space; "" at the end."""
         while True:
             self._at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]
             if self._at < len(self._text):
@@ -104,7 +104,7 @@ class _Window:
                 if not self._may_be_cut_off(error) or not self._grow():
                     raise
                 continue
-            if end + len("e+") >= len(self._text) and self._grow():  # a number may go on
+            if end + len("e+") >= len(self._text) and self._grow():  # a number may continue in the next chunk
                 continue
             self._at = end
             return value
@@ -113,7 +113,7 @@ class _Window:
         return error.msg.startswith("Unterminated string") or error.pos > len(self._text) - 16
 
     def _grow(self) -> bool:
-        """Twice as much from here on; False at the end."""
+        """Read as much again as is left in the window; False at the end."""
         if self._ended:
             return False
         rest = self._text[self._at :]

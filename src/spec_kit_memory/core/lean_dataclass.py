@@ -1,8 +1,8 @@
-"""How does a module of many frozen dataclasses load quickly? They share the methods that are the same in all of them.
+"""How does a module with many frozen dataclasses load quickly? By sharing the methods that are the same in all of them.
 
-Before Python 3.13 each generated method is compiled by itself at import, and a hook imports a hundred dataclasses on
-every prompt. `==`, `hash` and `repr` do the same in all of them, so they are functions here; what differs (`__init__`,
-and the refusal to assign) is left to the standard library.
+Before Python 3.13 each generated method is compiled separately at import, and a hook imports a hundred dataclasses on
+every prompt. `==`, `hash` and `repr` do the same in all of them, so they are ordinary functions here; what differs
+(`__init__`, and the refusal of assignments) is left to the standard library.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ else:
         def build(cls):
             own = {name: function for name, function in _SHARED.items() if name not in vars(cls)}
             about = cls.__doc__
-            cls.__doc__ = about or cls.__name__  # else a signature is inspected and written out, for nobody
+            cls.__doc__ = about or cls.__name__  # otherwise the library renders the signature as an unused docstring
             built = dataclasses.dataclass(frozen=frozen, eq=False, repr=False, **options)(cls)
             built.__doc__ = about
             for name, function in own.items():
