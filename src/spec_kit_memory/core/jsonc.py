@@ -1,11 +1,11 @@
-"""What does JSON written by people say, and how is one entry put into it or taken out without touching the rest?
+"""How is hand-written JSON parsed, and how is one entry added or removed without touching the rest?
 
-Of our own configuration everything is read that JSON5 allows: names without quotes, single quotes, hexadecimal
-numbers. Other programs' files are held to what those read: JSON with comments and trailing commas. Time grows with
-the length, whatever the text: a configuration may have come with a stranger's repository.
+Our own configuration may use all of JSON5: names without quotes, single quotes, hexadecimal numbers. Other programs'
+files are parsed as those programs do: JSON with comments and trailing commas. Parsing takes linear time for any text,
+since a configuration may come from an untrusted repository.
 
-For edits the text is read into nodes that know where they stand, and edits are cuts and insertions at those places:
-comments, order of keys, trailing commas and spacing stay as they were.
+For edits, the text is parsed into nodes with their positions, and an edit is a cut or an insertion at a position:
+comments, order of keys, trailing commas and spacing are preserved.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Path = Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class _Grammar:
-    """What counts as a blank, a text, a name without quotes (None: nothing does), and a number or constant."""
+    """Patterns for blanks and comments, strings, names without quotes (None: not allowed), numbers and constants."""
 
     space: re.Pattern[str]
     string: re.Pattern[str]
@@ -32,7 +32,7 @@ class _Grammar:
     word: re.Pattern[str]
 
 
-# Repetitions keep what they took (`*+`, `++`): giving it back bit by bit is what makes a pattern slow on hostile text.
+# Possessive repetitions (`*+`, `++`) never backtrack, so that hostile text cannot make a pattern slow.
 _JSONC = _Grammar(
     space=re.compile(r"(?:[ \t\r\n\ufeff]++|//[^\n]*+|/\*(?>.*?\*/))*+", re.DOTALL),
     string=re.compile(r'"(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+"'),
@@ -66,7 +66,7 @@ class Malformed(ValueError):  # noqa: N818 - named after what it is
 @dataclass(frozen=True, slots=True)
 class Member:
     key: str
-    start: int  # of the key; of an item, of its value
+    start: int  # of the key; for an item of an array, of its value
     node: Node
 
 
@@ -79,7 +79,7 @@ class Node:
     members: tuple[Member, ...] = field(default=())
 
     def member(self, key: str) -> Member | None:
-        # The last of two equal keys is the one that programs read.
+        # Of two equal keys, JSON parsers use the last.
         return next((member for member in reversed(self.members) if member.key == key), None)
 
 
@@ -87,14 +87,14 @@ class Node:
 
 
 def read(text: str) -> Any:
-    """The value that the text stands for. Raises Malformed with line and column."""
+    """The value of the text, which may be JSON5. Raises Malformed with line and column."""
     try:
         return json.loads(text)
-    except (ValueError, RecursionError):  # what is no plain JSON, or nested too deep, is judged by our own reader
+    except (ValueError, RecursionError):  # not plain JSON, or nested too deep: our own parser decides
         return _root(text, _JSON5).value
 
 
-# A host's own file may have megabytes, and one edit looks at the same text several times.
+# A host's file may have megabytes, and one edit parses the same text several times.
 @lru_cache(maxsize=4)
 def parse(text: str) -> Node:
     """The root node of another program's file, for edits. Raises Malformed with line and column."""
@@ -102,7 +102,7 @@ def parse(text: str) -> Node:
 
 
 def is_blank(text: str) -> bool:
-    """Does the text say nothing, or nothing but comments?"""
+    """Is the text empty but for white space and comments?"""
     return _skip(text, 0) == len(text)
 
 
@@ -142,7 +142,7 @@ def _value(text: str, at: int, depth: int, grammar: _Grammar) -> Node:
 
 
 def _unquoted(text: str, match: re.Match[str]) -> str:
-    """The text of a string or a name, its escapes resolved."""
+    """The text of a string or a name, with its escapes resolved."""
     inner = match.group()
     inner = inner[1:-1] if inner[0] in "\"'" else inner
     if "\\" not in inner:
@@ -157,7 +157,7 @@ def _unquoted(text: str, match: re.Match[str]) -> str:
         parts += (inner[at:slash], chr(int(code, 16)) if code else _ESCAPED.get(sign, sign))
         at = escape.end()
     whole = "".join((*parts, inner[at:]))
-    # Two escapes of one character beyond the first plane become that character, as in JSON.
+    # Two escapes that form a surrogate pair become one character, as in JSON.
     return whole.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
@@ -170,7 +170,7 @@ def _scalar(text: str, match: re.Match[str]) -> Any:
         if digits[:2] in ("0x", "0X"):
             return sign * int(digits, 16)
         return sign * (int(digits) if digits.isdecimal() else float(digits))
-    except ValueError as error:  # more digits than a number may have
+    except ValueError as error:  # more digits than int() accepts
         raise _malformed(text, match.start(), "a bad number") from error
 
 
@@ -205,7 +205,7 @@ def _container(text: str, start: int, depth: int, grammar: _Grammar, *, closing:
 
 
 def find(root: Node, path: Sequence[str | int]) -> Node | None:
-    """The node at a path of keys, and of places in arrays; or None."""
+    """The node at a path of keys and array indexes, or None."""
     node: Node | None = root
     for key in path:
         node = _inner(node, key) if node is not None else None
@@ -223,7 +223,7 @@ def _inner(node: Node, key: str | int) -> Node | None:
 
 
 def put(text: str, path: Path, value: Any) -> str:
-    """Set the member at `path`; objects on the way that are missing are made."""
+    """Set the member at `path`; missing objects on the way are created."""
     root = parse(text)
     for depth in range(len(path), 0, -1):
         parent = find(root, path[: depth - 1])
@@ -241,7 +241,7 @@ def put(text: str, path: Path, value: Any) -> str:
 
 
 def append(text: str, path: Path, value: Any) -> str:
-    """Add an item to the array at `path`, which is made if it is missing."""
+    """Append an item to the array at `path`, which is created if it is missing."""
     array = find(parse(text), path)
     if array is None:
         return put(text, path, [value])
@@ -251,7 +251,7 @@ def append(text: str, path: Path, value: Any) -> str:
 
 
 def remove(text: str, path: Path) -> str:
-    """Take the member at `path` out, however often it stands there; nothing happens if it does not."""
+    """Remove the member at `path`, including duplicates; without such a member the text is unchanged."""
     while True:
         parent = find(parse(text), path[:-1])
         member = parent.member(path[-1]) if parent is not None and parent.kind == "object" else None
@@ -280,7 +280,7 @@ def _insert(text: str, parent: Node, label: str, value: Any) -> str:
     after = _skip(text, last.node.end)
     comma = text[after : after + 1] == ","
     if "\n" not in text[parent.start : first.start]:
-        # The whole container stands on one line; so does its new neighbour.
+        # The container is written on one line, so the new entry is added to that line.
         at = after + 1 if comma else last.node.end
         return text[:at] + ("" if comma else ",") + " " + label + _dumps(value) + text[at:]
     indent = _indent_at(text, first.start)
@@ -292,7 +292,7 @@ def _insert(text: str, parent: Node, label: str, value: Any) -> str:
 
 
 def _line_end(text: str, at: int, limit: int) -> int:
-    """Behind what else stands on this line: blanks and a comment on what comes before."""
+    """The position after a comment that follows on the same line; `at` if there is none."""
     match = re.compile(r"[ \t]*(?://[^\r\n]*|/\*[^\r\n]*?\*/)?").match(text, at)
     end = match.end() if match else at
     rest = text[at:end]
@@ -317,7 +317,7 @@ def _cut(text: str, parent: Node, member: Member) -> str:
     text_without = text[:start] + text[end:]
     if comma or index == 0:
         return text_without
-    # It was the last one: the comma before it goes with it, what is said between the two stays.
+    # It was the last member: remove the comma before it too, but keep comments between the two.
     at = _skip(text, parent.members[index - 1].node.end)
     return text_without[:at] + text_without[at + 1 :]
 
@@ -336,12 +336,12 @@ def _newline(text: str) -> str:
 
 
 def _indent_at(text: str, at: int) -> str:
-    """The blanks that the line of this place begins with."""
+    """The indentation of the line at this position."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip(" \t"))].lstrip("\ufeff")
 
 
 def _unit(text: str) -> str:
-    """What the file is indented with."""
+    """One level of the file's indentation."""
     match = re.search(r"^([ \t]+)\S", text, re.MULTILINE)
     return "  " if match is None else "\t" if match[1].startswith("\t") else match[1][:8]

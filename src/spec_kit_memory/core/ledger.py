@@ -1,8 +1,8 @@
 """Is the record of changes intact? Canonical form, chain hash and verification, as pure functions.
 
-An entry's hash is the SHA-256 of the canonical JSON of everything else in it, the hash of the
-entry before included. Changing, dropping, inserting or swapping an entry therefore breaks the
-chain at that place.
+An entry's hash is the SHA-256 of the canonical JSON of all its other fields, one of which is the
+hash of the previous entry. Changing, dropping, inserting or swapping an entry therefore breaks
+the chain at that point.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ __all__ = [
     "verify",
 ]
 
-GENESIS = "0" * 64  # what the first entry names as its previous
-VERSION = 2  # of new entries; those of version 1 have fewer fields
+GENESIS = "0" * 64  # the first entry's "previous" hash
+VERSION = 2  # of new entries; version 1 has fewer fields
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 _SINCE_2 = ("version", "operation", "history", "presence")
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """The first entry that does not fit, and why."""
+    """The first entry that breaks the chain, and why."""
 
     sequence: int
     reason: Advice
 
 
 class Unreadable(DatabaseCorrupt):
-    """An entry that is damaged so that its fields cannot be read."""
+    """An entry so damaged that its fields cannot be read."""
 
     def __init__(self, sequence: int) -> None:
         super().__init__(
@@ -57,12 +57,12 @@ class Unreadable(DatabaseCorrupt):
 
 
 def canonical(value: Mapping[str, Any] | list[Mapping[str, Any]]) -> str:
-    """One spelling per value: keys sorted, no white space, text as it is."""
+    """The one canonical JSON text of a value: sorted keys, no white space, no ASCII escapes."""
     return _CANONICAL.encode(value)
 
 
 def fields_of(entry: LedgerEntry) -> dict[str, Any]:
-    """The entry as plain JSON values, its own hash included: one line of an export."""
+    """The entry as plain JSON values, including its own hash: one line of an export."""
     plain: dict[str, Any] = {field.name: getattr(entry, field.name) for field in fields(entry)}
     if entry.version == 1:
         for name in _SINCE_2:
@@ -82,10 +82,10 @@ def chain_hash(entry: LedgerEntry) -> str:
 
 
 def history_digest(rows: Iterable[Mapping[str, Any]]) -> str:
-    """What an entry says of its history rows: SHA-256 of their canonical JSON, as a list in their order.
+    """The digest of an entry's history rows: SHA-256 of the canonical JSON of the list of rows, in order.
 
-    A row's `before` and `after` are the text of the JSON as it is stored, not its values: two programs may read
-    the same text and still spell its numbers in two ways.
+    A row's `before` and `after` are the JSON texts as stored, not parsed values: two programs may write the same
+    number differently.
     """
     return hashlib.sha256(canonical(list(rows)).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -96,7 +96,7 @@ def seal(entry: LedgerEntry) -> LedgerEntry:
 
 
 def verify(entries: Iterable[LedgerEntry], *, after: LedgerEntry | None = None) -> Broken | None:
-    """The first entry that is missing, moved or altered; None when the chain holds.
+    """The first entry that is missing, moved or altered; None if the chain is intact.
 
     `after` is the entry before the first one given; without it the chain must start at 1.
     """

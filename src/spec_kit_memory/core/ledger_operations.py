@@ -1,7 +1,7 @@
 """What did an entry of the ledger do? Its operation, for entries of every version.
 
-0.1 wrote no operations, only reasons in words. This is the only place that parses those words, and only
-for its entries: where they are specific enough, they are turned into the operations that 0.2 would have written.
+Version 0.1 recorded no operations, only reasons in words. Only this module parses those words, and only for
+entries of 0.1: where they are specific enough, they are converted to the operations that 0.2 would have recorded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["operation_of", "undone_by"]
 
 
 def operation_of(entry: LedgerEntry, before: Mapping[str, Any] | None = None) -> Operation | None:
-    """None where the entry does not say. `before` is the memory as its history row has it: 0.1 kept paths there."""
+    """The operation, or None if the entry records none. `before` comes from the history row: 0.1 kept paths there."""
     if entry.version > 1:
         return None if entry.operation is None else operation.read(entry.operation)
     for pattern, make in _REASONS:
@@ -28,7 +28,7 @@ def operation_of(entry: LedgerEntry, before: Mapping[str, Any] | None = None) ->
 
 
 def undone_by(entry: LedgerEntry) -> range:
-    """The sequences of the entries that an undo of 0.1 took back."""
+    """The sequence numbers of the entries that this undo by version 0.1 reverted."""
     words = _UNDONE.fullmatch(entry.reason) if entry.version == 1 else None
     return range(int(words[1]), int(words[2] or words[1]) + 1) if words else range(0)
 
@@ -40,7 +40,7 @@ def _own(entry: LedgerEntry) -> str:
 def _delete(entry: LedgerEntry, words: re.Match[str], before: Mapping[str, Any]) -> Operation:
     path = str(before.get("path", ""))
     trash = _trash(words["rest"] or "", path)
-    # All of one folder name the checkpoint that was made before them, which no other call does.
+    # Only deletions of a whole folder name the checkpoint made before them; it identifies entries of one call.
     folder = _FOLDER.match(words["rest"] or "")
     return operation.Delete(
         id=f"delete-{folder['checkpoint']}" if folder else _own(entry),
@@ -52,7 +52,7 @@ def _delete(entry: LedgerEntry, words: re.Match[str], before: Mapping[str, Any])
 
 
 def _trash(words: str, path: str) -> str | None:
-    """Where the file went: below a drawer, under the path that the memory had. A folder's name may say anything."""
+    """Where the file was moved to, below trash/. Matched with the memory's path, as folder names are arbitrary text."""
     cleaned = "/".join(part.replace(":", "") for part in path.split("/") if part)
     match = re.search(rf"; file in (trash/{_DRAWER}/{re.escape(cleaned) if cleaned else '.+'})\Z", words, re.DOTALL)
     return match[1] if match else None
@@ -60,7 +60,7 @@ def _trash(words: str, path: str) -> str | None:
 
 def _update(entry: LedgerEntry, words: re.Match[str], before: Mapping[str, Any]) -> Operation | None:
     if len(entry.memory_ids) > 1 or entry.type not in (Mutation.UPDATE, Mutation.REINDEX):
-        return None  # a link or second name that followed from the file
+        return None  # a link or alias derived from the file
     keys = tuple(sorted(key.strip() for key in words["keys"].split(",")))
     return operation.Update(id=_own(entry), keys=keys, place="index" if "overrides" in before else "file")
 
@@ -83,7 +83,7 @@ def _restore(entry: LedgerEntry, words: re.Match[str], before: Mapping[str, Any]
 
 
 def _restored_file(entry: LedgerEntry, words: re.Match[str], before: Mapping[str, Any]) -> Operation:
-    """Without an id: the entry does not say which restore it followed, only of which checkpoint."""
+    """Without an id: the entry names the checkpoint, but not the restore that it belongs to."""
     path = str(before.get("path", ""))
     return operation.Restore(id="", checkpoint=words["name"], restore_files=True, files=(FileChange(path),))
 

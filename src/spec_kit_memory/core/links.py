@@ -1,7 +1,7 @@
 """How are memories connected, and how is a lineage found and drawn?
 
-Links between the documents of a spec folder, traversal by shortest path, statistics, and three
-drawings of a traversal: a text tree, Mermaid and DOT.
+Links between the documents of a spec folder, traversal by shortest path, and three drawings of a
+traversal: a text tree, Mermaid and DOT.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Traversal:
-    """What was reached from `start`: each memory once, by a shortest path, nearest first.
+    """The memories reached from `start`: each once, by a shortest path, nearest first.
 
-    `cycles` are closed directed paths among the memories reached, one per knot of them; `truncated`
-    says that links lead further than the depth allowed.
+    `cycles` are closed directed paths among the memories reached, one per strongly connected component;
+    `truncated` means that links lead further than the depth allowed.
     """
 
     start: int
@@ -120,7 +120,7 @@ def traverse(
 
 
 def _around(links: list[Link], direction: str) -> dict[int, list[Link]]:
-    """The links that lead on from each memory."""
+    """The links to follow from each memory."""
     around: dict[int, list[Link]] = {}
     for link in links:
         if direction != "backward":
@@ -131,7 +131,7 @@ def _around(links: list[Link], direction: str) -> dict[int, list[Link]]:
 
 
 def _strongest(link: Link) -> tuple[float, int, int, int]:
-    """Of several ways to a memory the strongest link makes the path."""
+    """Sort key: if several links lead to a memory, the path uses the strongest."""
     return (-link.strength, link.source_id, link.target_id, link.id)
 
 
@@ -168,7 +168,7 @@ def _closed_path(targets: Mapping[int, list[int]], start: int, knot: frozenset[i
 
 
 def _knots(targets: Mapping[int, list[int]]) -> list[frozenset[int]]:
-    """Strongly connected components of two and more, by Tarjan's algorithm without recursion."""
+    """Strongly connected components of at least two memories, by Tarjan's algorithm without recursion."""
     index: dict[int, int] = {}
     low: dict[int, int] = {}
     stack: list[int] = []
@@ -210,7 +210,7 @@ def _unwind(stack: list[int], on_stack: set[int], down_to: int) -> frozenset[int
 
 
 def reads(step: Step) -> str:
-    """How a step reads from where it starts: "caused", "superseded by", ..."""
+    """The relation in words, from the memory where the step starts: "caused", "superseded by", ..."""
     return _READS[step.link.relation][0 if step.forward else 1]
 
 
@@ -256,7 +256,7 @@ def mermaid(traversal: Traversal, titles: Mapping[int, str]) -> str:
 
 
 def mermaid_text(text: str) -> str:
-    """Text for a quoted Mermaid label: everything that has a meaning there as a character code."""
+    """Text for a quoted Mermaid label: characters that Mermaid might interpret become character codes."""
     return "".join(
         character if character.isalnum() or character in " .,:/-_()+" else f"#{ord(character)};"
         for character in _one_line(text)

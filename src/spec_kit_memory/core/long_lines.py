@@ -1,6 +1,6 @@
-"""How is a line split that is longer than a passage? At sentences, or else at words, or else at characters.
+"""How is a line that is longer than a passage split? At sentences, else at words, else at characters.
 
-The parts depend on the line alone. A passage that is such a part has the line's number, and its hash identifies the
+The parts depend only on the line. A passage that is such a part has the line's number, and its hash identifies the
 part, so nothing more has to be stored with it.
 """
 
@@ -19,9 +19,9 @@ from spec_kit_memory.core.memory import embedded
 
 __all__ = ["LONGEST_LINE_BYTES", "LineLayout", "is_long", "parts", "passage_hash", "text_of"]
 
-PART_BYTES = 400 * tokens.BYTES_PER_TOKEN  # as long as a passage gets
-LONGEST_LINE_BYTES = 480 * tokens.BYTES_PER_TOKEN  # one that is little longer stays whole, as other passages do
-MOST_SIGNS = 32  # of one character, with its marks
+PART_BYTES = 400 * tokens.BYTES_PER_TOKEN  # the longest passage
+LONGEST_LINE_BYTES = 480 * tokens.BYTES_PER_TOKEN  # a slightly longer line stays whole, as other passages do
+MOST_SIGNS = 32  # code points of one character with its combining marks
 _SENTENCE_END = re.compile(r"[.!?…]+[\"'”’)\]]*\s+|[。！？]+[」』”）]*")
 _SPACE = re.compile(r"\s+")
 
@@ -44,7 +44,7 @@ def passage_hash(headings: tuple[str, ...], text: str) -> str:
 
 
 def is_long(line: str) -> bool:
-    """Is it too long for one passage? Most lines are told by their number of characters."""
+    """Is the line too long for one passage? For most lines the number of characters decides, without encoding."""
     if len(line) * 4 <= LONGEST_LINE_BYTES:
         return False
     return len(line) > LONGEST_LINE_BYTES or _size(line) > LONGEST_LINE_BYTES
@@ -52,12 +52,12 @@ def is_long(line: str) -> bool:
 
 @lru_cache(maxsize=32)
 def parts(line: str) -> tuple[str, ...]:
-    """The line in pieces of about equal size, which together are the line."""
+    """The line in parts of about equal size; joined, they are the line."""
     if not is_long(line):
         return (line,)
     size = _size(line)
     count = -(-size // PART_BYTES)
-    width = max(1, len(line) * (size // count) // size)  # characters of a part, if all take alike
+    width = max(1, len(line) * (size // count) // size)  # characters per part, if all have the same size in bytes
     ends = []
     start = 0
     while start < len(line):
@@ -69,16 +69,16 @@ def parts(line: str) -> tuple[str, ...]:
 
 
 def _cut(line: str, start: int, width: int) -> int:
-    """Where the part that starts here ends: behind a sentence of its last third, else a word, else a character."""
+    """Where the part that starts here ends: after a sentence in its last third, else a word, else a character."""
     most = start + width
     while _size(line[start:most]) > PART_BYTES and most > start + 1:
-        most -= max(1, (most - start) // 8)  # here characters take more than elsewhere
+        most -= max(1, (most - start) // 8)  # the characters of this part take more bytes than the average
     least = start + (most - start) * 2 // 3
     for pattern, first in ((_SENTENCE_END, least), (_SPACE, start + 1)):
         ends = [match.end() for match in pattern.finditer(line, first, most) if match.end() <= most]
         if ends:
             return ends[-1]
-    # Not within a character of several signs; what has more of them than any writing is cut all the same.
+    # Do not cut a character from its combining marks, unless it has more of them than any script uses.
     for end in range(most, max(start, most - MOST_SIGNS), -1):
         if end >= len(line) or not (category(line[end])[0] == "M" or line[end] == "\u200d"):
             return end
@@ -90,7 +90,7 @@ def _size(text: str) -> int:
 
 
 def text_of(lines: Sequence[str], passage: _Placed) -> str:
-    """A passage's text: its lines, or the part of its line that it is, or the question that stands for them."""
+    """A passage's text: its question if it has one, else its lines, or its part of a long line."""
     if passage.question:
         return passage.question
     text = "\n".join(lines[passage.first_line - 1 : passage.last_line])
@@ -101,15 +101,15 @@ def text_of(lines: Sequence[str], passage: _Placed) -> str:
 
 
 class LineLayout:
-    """Lines with the parts of long ones as lines of their own, so that an answer can show some of them.
+    """A text's lines with each part of a long line as a line of its own, so that an answer can show single parts.
 
-    Numbers of both kinds count from 1.
+    Real lines and layout lines are both counted from 1.
     """
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines: list[str] = []
-        self._real: Sequence[int] = []  # the number of the line that each is a part of
-        if not any(is_long(line) for line in lines if len(line) * 4 > LONGEST_LINE_BYTES):  # as nearly every text
+        self._real: Sequence[int] = []  # for each layout line, the number of its real line
+        if not any(is_long(line) for line in lines if len(line) * 4 > LONGEST_LINE_BYTES):  # true of nearly every text
             self.lines, self._real = list(lines), range(1, len(lines) + 1)
             return
         real: list[int] = []
@@ -121,11 +121,11 @@ class LineLayout:
 
     @property
     def last_line(self) -> int:
-        """How many lines there really are."""
+        """The number of real lines."""
         return self._real[-1] if self._real else 0
 
     def laid(self, first_line: int, last_line: int) -> tuple[int, int]:
-        """Where these lines are in the layout."""
+        """The layout lines of these real lines."""
         return bisect_left(self._real, first_line) + 1, bisect_left(self._real, last_line + 1)
 
     def place(self, passage: _Placed) -> tuple[int, int]:
@@ -137,7 +137,7 @@ class LineLayout:
         return first, last
 
     def whole_lines(self, places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-        """The real lines of these places; a line of which parts are missing is left out."""
+        """The real lines that these layout lines cover completely."""
         line_places = list(places)
         if self.last_line == len(self.lines):
             return line_places
@@ -148,11 +148,11 @@ class LineLayout:
         return [(number, number) for number, own in parts.items() if there.issuperset(own)]
 
     def real(self, first: int, last: int) -> tuple[int, int]:
-        """The lines that these are parts of."""
+        """The real lines of these layout lines."""
         return self._real[first - 1], self._real[last - 1]
 
     def text(self, first: int, last: int) -> str:
-        """As it is shown: parts of one line together, and a sign where the line goes on."""
+        """The text as shown: parts of one line are joined, and an ellipsis marks where a line is cut."""
         out_lines = [self.lines[first - 1]]
         for at in range(first, last):
             out_lines.append("" if self._real[at] == self._real[at - 1] else "\n")
@@ -163,5 +163,5 @@ class LineLayout:
         return f"{before}{text.rstrip() if behind else text}{behind}"
 
     def is_whole(self, first: int, last: int) -> bool:
-        """Are these whole lines?"""
+        """Do these layout lines consist of whole real lines?"""
         return self.laid(*self.real(first, last)) == (first, last)

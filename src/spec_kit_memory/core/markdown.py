@@ -1,4 +1,4 @@
-"""What does a markdown file say? Its metadata, anchors and headings, with exact line numbers.
+"""What does a markdown file contain? Its metadata, anchors and headings, with exact line numbers.
 
 The input is already decoded, without a byte order mark, and redacted. Only front matter and the YAML
 block under the anchor `metadata` set metadata; nothing else in the text does.
@@ -29,19 +29,19 @@ __all__ = [
 LONG_CHARACTERS = 100_000
 MOST_WARNINGS = 20
 LONGEST_WARNING = 300
-LONG_TITLE = 500  # as long as a title may be that a tool gives: a longer one would crowd out what it names
+LONG_TITLE = 500  # also the limit for titles given to tools; a longer one would crowd out the text itself in answers
 
 # As \b\d{4}-\d{2}-\d{2}\b, but starting with the digit, so that the scan stops at digits only.
 _DATE = re.compile(r"\d(?<!\w\d)\d{3}-\d{2}-\d{2}\b")
 
 
 def normalise(text: str) -> str:
-    """The same lines, all ended by "\\n"."""
+    """The same lines, all ending in "\\n"."""
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def parse(text: str) -> Document:
-    """Read a file's text. Any text is a document; what is odd in it becomes a warning."""
+    """Parse a file's text. Any text is a valid document; irregularities become warnings."""
     text = normalise(text)
     all_lines = text.split("\n")
     front, body_first_line, warnings = _read_front(all_lines)
@@ -70,7 +70,7 @@ def parse(text: str) -> Document:
 
 
 def _few(warnings: list[Warning_]) -> tuple[Warning_, ...]:
-    """The first of them: a text made of mistakes would otherwise be outgrown by what is said about it."""
+    """The first warnings, shortened: a text full of mistakes could otherwise have more warnings than text."""
     shortened = [
         replace(warning, message=short(warning.message, LONGEST_WARNING)) for warning in warnings[:MOST_WARNINGS]
     ]
@@ -79,7 +79,7 @@ def _few(warnings: list[Warning_]) -> tuple[Warning_, ...]:
 
 
 def outline(text: str) -> Document:
-    """Anchors and headings only, of a text as it was indexed: its metadata is known, and its lines must not move."""
+    """Only the anchors and headings of an indexed text, whose metadata is known; line ends are not normalised."""
     block = front_matter.locate(text.split("\n"))
     body_first_line = block.body_first_line if block else 1
     _, structure = scanned(text, body_first_line)
@@ -109,8 +109,8 @@ def _read_yaml(all_lines: list[str], first: int, last: int) -> tuple[FrontMatter
 
 
 def find_section(document: Document, section_name: str) -> Anchor | None:
-    """The anchor with that id, else the shortest that continues it, else a heading of that name."""
-    name = section_name.strip().removeprefix("#").casefold()  # as a link has it
+    """The anchor with that id, else the shortest that begins with it and a hyphen, else a heading of that name."""
+    name = section_name.strip().removeprefix("#").casefold()  # links have a "#"
     if not name:
         return None
     for anchor in document.anchors:
@@ -131,7 +131,7 @@ def lines(document: Document, first: int, last: int) -> str:
 
 
 def fingerprint(document: Document) -> str:
-    """What stays equal when only case, white space or dates change; "" for an empty body."""
+    """A hash of the body that ignores case, white space and dates; "" for an empty body."""
     above = document.body_first_line - 1
     cut = document.text.split("\n", above)
     body = cut[above] if above < len(cut) else ""

@@ -1,4 +1,4 @@
-"""What is a memory made of? The words of the product as values.
+"""What is a memory made of? The terms of the product as types.
 
 Frozen dataclasses and enums only: no files, no SQL, no clock. All other packages
 use these types. Lines are counted from 1 and ranges include both ends.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spec_kit_memory.core.operation import Operation
 
 
-FIRST_PERSONAL_ID = 1_000_000_001  # of the user's own vault: below are the ids of projects
+FIRST_PERSONAL_ID = 1_000_000_001  # ids in the user's own vault start here; lower ones belong to projects
 
 
 class Tier(StrEnum):
@@ -49,7 +49,7 @@ class ContextType(StrEnum):
     GENERAL = "general"
 
 
-# What people and agents also call them.
+# Synonyms that people and agents use.
 CONTEXT_ALIASES = {
     **dict.fromkeys(("debug", "fix", "refactor", "feature", "test"), ContextType.IMPLEMENTATION),
     **dict.fromkeys(("debugging", "refactoring", "testing"), ContextType.IMPLEMENTATION),
@@ -69,11 +69,11 @@ class Source(StrEnum):
 
     @property
     def vouched(self) -> bool:
-        """May text of that source make rules without a person saying so?"""
+        """May text from this source define rules without a person's approval?"""
         return self not in (Source.CHAT, Source.CUSTOM)
 
 
-# How the path of a conversation begins.
+# The prefix of a conversation's path.
 CHAT = "chat://"
 
 
@@ -87,7 +87,7 @@ class Relation(StrEnum):
 
 
 class Origin(StrEnum):
-    """Where a link came from. HAND is recorded; the other two are derived."""
+    """Where a link came from. HAND links are stored; the other two are derived from files and spec folders."""
 
     HAND = "hand"
     FILE = "file"
@@ -130,19 +130,19 @@ class Mutation(StrEnum):
 
 
 class Presence(StrEnum):
-    """Is the memory's text there? GONE: the file vanished. FORGOTTEN: deleted on request."""
+    """Does the memory's text exist? GONE: the file vanished. FORGOTTEN: deleted on request."""
 
     LIVE = "live"
     GONE = "gone"
     FORGOTTEN = "forgotten"
 
 
-# --- what a file says ---------------------------------------------------------
+# --- the content of a file ----------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Warning_:
-    """Something odd in one file that did not stop it from being indexed."""
+    """A problem in one file that did not prevent it from being indexed."""
 
     message: str
     line: int | None = None
@@ -160,7 +160,7 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading and the lines it governs, up to the next heading of its level or above."""
+    """A heading and the lines of its section, up to the next heading of its level or above."""
 
     level: int
     text: str
@@ -171,7 +171,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class LinkClaim:
-    """A link that a file's front matter asks for.
+    """A link that a file's front matter declares.
 
     `target` is an id, a path or an exact title. `inward` means target -> this memory.
     """
@@ -184,7 +184,7 @@ class LinkClaim:
 
 @dataclass(frozen=True, slots=True)
 class FrontMatter:
-    """What front matter (or the metadata block) sets; None and () mean "not said"."""
+    """What front matter (or the metadata block) sets; None and () mean "not set"."""
 
     title: str | None = None
     triggers: tuple[str, ...] = ()
@@ -226,13 +226,13 @@ class Passage:
     anchor: str = ""
     headings: tuple[str, ...] = ()
     speaker: str = ""  # set for turns of a conversation
-    question: str = ""  # set for a question that the memory answers; the lines are those of the section it leads to
+    question: str = ""  # set for a question that the memory answers; the lines are those of the answering section
 
 
 def embedded(headings: tuple[str, ...], text: str) -> str:
-    """What the model reads of a passage, and the text index too.
+    """The text of a passage for the embedding model and the text index.
 
-    Never the title from front matter, so that a title change embeds nothing again.
+    It never includes the title from front matter, so that a new title does not require new vectors.
     """
     return f"{' > '.join(headings)}\n{text}" if headings else text
 
@@ -243,7 +243,7 @@ class Turn:
 
     speaker: str
     text: str
-    time: str = ""  # as the transcript has it
+    time: str = ""  # as in the transcript
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +263,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """The metadata that holds for a memory after every rule was applied."""
+    """The metadata of a memory after all rules are applied."""
 
     title: str
     tier: Tier = Tier.NORMAL
@@ -277,23 +277,23 @@ class Attributes:
 
     @property
     def own_date(self) -> datetime | None:
-        """What the document says of itself; None where only its file has a time, which says nothing of its age."""
+        """The date in the document itself; None if there is only the file's time, which says nothing about its age."""
         return None if self.created_at and self.created_at.microsecond == _FILE_TIME else self.created_at
 
 
-# Dates of documents are to the second. A file's time, which stands in for one, orders lists and is told apart by this
-# fraction, wherever it is kept: in the index, in history, in checkpoints, on either engine.
+# Dates of documents have no fraction of a second. A document without a date gets its file's time, for ordering, marked
+# with this many microseconds, so that the two can be distinguished in the index, in history and in checkpoints.
 _FILE_TIME = 1
 
 
 def file_time(modified_at: datetime) -> datetime:
-    """When a file was written, in the place of a date that its document does not have."""
+    """A file's modification time, marked as a substitute for the date that its document lacks."""
     return modified_at.replace(microsecond=_FILE_TIME)
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Size and mtime of a file when it was read, and when that was."""
+    """Size and mtime of a file when it was read, and the time of reading."""
 
     size: int
     mtime_ns: int
@@ -302,9 +302,9 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One document on its way into the index."""
+    """One document to be written to the index."""
 
-    path: str  # workspace-relative with "/", absolute when outside, or chat://id
+    path: str  # relative to the workspace with "/", absolute if outside of it, or chat://id
     source: Source
     spec_folder: str | None
     attributes: Attributes
@@ -317,7 +317,7 @@ class Entry:
     archived_folder: bool = False
     owner: str | None = None  # user namespace
     project: str | None = None
-    trusted: bool = True  # False: text from chat or custom sources nobody vouched for
+    trusted: bool = True  # False: text from chat or custom sources that no person has approved
     redactions: int = 0
 
 
@@ -350,7 +350,7 @@ class Memory:
     tokens: int = 0
     redactions: int = 0
     warnings: tuple[Warning_, ...] = ()
-    cited: tuple[CitedFile, ...] = ()  # files of the project that it names
+    cited: tuple[CitedFile, ...] = ()  # project files that its text names
 
     @property
     def title(self) -> str:
@@ -362,8 +362,8 @@ class Memory:
 
     @property
     def elsewhere(self) -> bool:
-        """Is it a memory of the main checkout that this workspace is a worktree of? Such files are only read."""
-        if self.path[:1] not in "/\\" and self.path[1:2] != ":":  # nearly every path, told without taking it apart
+        """Does it belong to the main checkout of which this workspace is a worktree? Such files are never written."""
+        if self.path[:1] not in "/\\" and self.path[1:2] != ":":  # nearly all paths; cheaper than parsing them
             return False
         return self.source not in (Source.CUSTOM, Source.CHAT) and PurePath(self.path).is_absolute()
 
@@ -386,15 +386,15 @@ class StoredPassage:
     has_vector: bool = False  # of the current model
 
 
-# --- who may see what, and which ones ---------------------------------------------
+# --- scopes and filters -----------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What one caller may see. It comes from how the process was started or from a token, never from a parameter.
+    """What one caller may see. It is set when the process starts or by an access token, never by a parameter.
 
     `prefixes` are paths in stored form; None means the whole workspace, () means nothing.
-    A memory with an owner is seen by that user only; one with a project by that project only.
+    A memory with an owner is visible to that user only; one with a project to that project only.
     """
 
     user: str | None = None
@@ -402,22 +402,22 @@ class Scope:
     prefixes: tuple[str, ...] | None = None
 
 
-EVERYWHERE = Scope()  # of callers that are limited to no user, project or path
+EVERYWHERE = Scope()  # for callers that are not limited to a user, project or path
 
 
 def owner_of(path: str) -> str | None:
-    """The user in whose namespace, memory/users/<user>/, a stored path lies."""
+    """The user whose namespace, memory/users/<user>/, contains a stored path."""
     parts = path.split("/", 3)
     return parts[2] if parts[:2] == ["memory", "users"] and len(parts) == 4 else None
 
 
 @dataclass(frozen=True, slots=True)
 class StateBounds:
-    """A state filter in numbers, made by `core.decay.bounds` so that the thresholds stand once.
+    """A state filter in numbers, made by `core.decay.bounds`, the only place that defines the thresholds.
 
-    A memory passes if its id is in `always`; or it is flagged (in an archive folder or marked
+    A memory matches if its id is in `always`; or it is flagged (in an archive folder or marked
     outdated) and `flagged` is true; or it is not flagged, its tier is in `used`, and the later
-    of its last access and first indexing, in epoch seconds, lies in that half-open interval.
+    of its last access and first indexing, in epoch seconds, is within that half-open interval.
     """
 
     used: Mapping[Tier, tuple[float, float]]
@@ -427,26 +427,29 @@ class StateBounds:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which live memories may be returned; every condition holds before any limit."""
+    """Which live memories may be returned; all conditions apply before any limit."""
 
     spec_folder: str | None = None  # exact
     folder_prefix: str | None = None
-    unfiled: bool = False  # only those outside of spec folders
+    unfiled: bool = False  # only memories outside of spec folders
     tiers: frozenset[Tier] | None = None
     context_type: ContextType | None = None
     source: Source | None = None
     ids: frozenset[int] | None = None
     states: StateBounds | None = None
-    expired_at: float | None = None  # drop those whose expires_at is at or before this epoch second
-    without: Filter | None = None  # drop those that this one lets through
-    cites: bool = False  # only those whose texts name files of the project; for `find` alone
+    expired_at: float | None = None  # exclude memories whose expires_at is at or before this epoch second
+    without: Filter | None = None  # exclude memories that match this filter
+    cites: bool = False  # only memories whose texts name project files; used by `find` only
 
 
 # --- matches ------------------------------------------------------------------
 
 
 class RawHit(NamedTuple):
-    """A passage found by one leg, with that leg's own number: higher is better. A tuple: each query makes hundreds."""
+    """A passage found by one search leg, with that leg's score: higher is better.
+
+    A tuple because each query creates hundreds.
+    """
 
     passage_id: int
     memory_id: int
@@ -470,20 +473,20 @@ class Link:
 
     @property
     def key(self) -> tuple[int, int, Relation]:
-        """What there is one link of."""
+        """The unique key of a link."""
         return self.source_id, self.target_id, self.relation
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Who changes something, and why: written to the ledger with the change."""
+    """Who makes a change, and why: recorded in the ledger with the change."""
 
     actor: Actor
     at: datetime
     session: str | None = None
-    reason: str = ""  # for people; what the program reads later is the operation
-    operation: Operation | None = None  # None: nobody will take it back
-    user: str = ""  # as `Caller.user` has it
+    reason: str = ""  # for people; the program itself reads the operation
+    operation: Operation | None = None  # None: it cannot be undone
+    user: str = ""  # see `Caller.user`
 
 
 @dataclass(frozen=True, slots=True)
@@ -496,13 +499,13 @@ class HistoryEntry:
     actor: Actor
     at: datetime
     spec_folder: str | None = None
-    ledger_sequence: int | None = None  # of the entry it was written with; None where an older version left none
-    user: str = ""  # as the operation of that entry has it
+    ledger_sequence: int | None = None  # of the ledger entry written with it; None if an older version recorded none
+    user: str = ""  # from the operation of that ledger entry
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """One link of the chain. Version 1, of 0.1, has neither operation nor history and vouches for text only."""
+    """One link of the chain. Version 1, from 0.1, has neither operation nor history and protects only the text."""
 
     sequence: int
     at: str  # ISO 8601, as hashed
@@ -516,14 +519,14 @@ class LedgerEntry:
     previous: str
     hash: str
     version: int = 1
-    operation: Mapping[str, Any] | None = None  # as JSON values: see core.operation
+    operation: Mapping[str, Any] | None = None  # JSON values; see core.operation
     history: str | None = None  # digest of its history rows
     presence: str | None = None  # of the first memory, after the change
 
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """How much a session attends to a memory, and since which turn."""
+    """A session's attention to a memory: its strength, and the turn at which it was set."""
 
     memory_id: int
     strength: float
@@ -539,4 +542,4 @@ class Session:
     last_save_turn: int = 0
     seen_at: datetime | None = None
     attention: tuple[Attention, ...] = ()
-    sent: frozenset[str] = field(default_factory=frozenset)  # passage hashes already given to this session
+    sent: frozenset[str] = field(default_factory=frozenset)  # hashes of passages already sent to this session

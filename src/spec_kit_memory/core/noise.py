@@ -1,8 +1,8 @@
-"""Which parts of a conversation are machinery rather than something said?
+"""Which parts of a conversation are noise from the host rather than somebody's words?
 
-System reminders, hook notices and bare tool lines are cut out of messages before they are kept.
-Every rule takes time linear in the text. So do the user's own patterns, whose only special character
-is `*` (anything), so that no pattern can make a save hang.
+System reminders, hook notices and bare tool lines are removed from messages before they are saved.
+Every rule takes linear time, as do the user's own patterns, whose only special character is `*`
+(anything), so that no pattern can make a save hang.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-# Blocks that hosts put into messages; what stands between the tags goes too.
+# Blocks that hosts insert into messages; they are removed with their content.
 _BLOCKS = (
     "system-reminder",
     "system_reminder",
@@ -59,7 +59,7 @@ _LINES = re.compile(
 
 
 def cleaned(text: str, *, patterns: Sequence[str] = ()) -> str:
-    """The text without its noise; "" where nothing else was in it."""
+    """The text without noise; "" if nothing else is left."""
     for tag in _BLOCKS:
         text = _without_block(text, tag)
     rules = [pattern.split("*") for pattern in patterns if pattern.strip()]

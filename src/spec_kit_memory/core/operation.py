@@ -1,12 +1,12 @@
 """What did a change do? Operations as data, one type per kind, stored with each ledger entry.
 
 All entries of one call share the `id` of its operation. Undo, diff and recovery read these values; the `reason`
-of an entry is a sentence for people and is never read by the program. What a memory was before and after
-stands in the history row of the same entry: an operation holds what that row lacks, above all the files.
+of an entry is a sentence for people and is never parsed. The memory before and after the change is recorded in the
+history row of the same entry; an operation holds what that row lacks, above all the files.
 
-As JSON an operation has `id`, `kind`, `version` and those fields that differ from their default. Numbers are
-whole (fractions are text), so that every program spells them alike. What a newer version wrote, or what is
-damaged, is read as `Unknown` and never refused.
+As JSON an operation has `id`, `kind`, `version` and the fields that differ from their default. Numbers are integers
+(fractions are stored as text), so that every program writes them alike. Operations of a newer version, and damaged
+ones, are read as `Unknown`; reading never fails.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ VERSION = 1
 
 
 def new_id() -> str:
-    """A version 4 UUID in 32 hexadecimal digits; the module uuid takes longer to load than a hook has."""
+    """A version 4 UUID as 32 hexadecimal digits, without the uuid module, which loads too slowly for a hook."""
     random = int.from_bytes(os.urandom(16), "big")
     return f"{random & ~(0xF << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62:032x}"
 
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """One file that an operation wrote, replaced, moved away or took away.
+    """One file that an operation wrote, replaced, moved or removed.
 
-    `path` is a stored path. `before` and `after` are the SHA-256 of the file's bytes, None where there was or is
-    no file. `trash` says where the bytes of before are, below the state folder, None where they were not kept.
+    `path` is a stored path. `before` and `after` are the SHA-256 of the file's bytes, None if there was or is no
+    file. `trash` is where the previous bytes are kept, below the state folder; None if they are not kept.
     """
 
     path: str
@@ -75,19 +75,19 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """What all kinds have: the id that its entries share, and the files of this entry's memory."""
+    """What all kinds have: the id shared by the entries of one call, and the files of this entry's memory."""
 
     kind: ClassVar[str] = ""
     id: str = field(default_factory=new_id)
     files: tuple[FileChange, ...] = ()
-    user: str = ""  # who did it, as `Caller.user` has it; "" where callers have no names
+    user: str = ""  # who did it, see `Caller.user`; "" if callers have no names
 
     def seen(self, before: Memory | None, after: Memory) -> Operation:
-        """What this entry says, given its memory before and after."""
+        """The operation to record for one entry, given its memory before and after."""
         return self
 
     def plain(self) -> dict[str, Any]:
-        """As plain JSON values; `read` is the inverse."""
+        """The operation as plain JSON values; `read` is the inverse."""
         values: dict[str, Any] = {"id": self.id, "kind": self.kind, "version": VERSION}
         for item in fields(self):
             value = getattr(self, item.name)
@@ -96,15 +96,15 @@ class Operation:
         return values
 
 
-# --- the index follows the files
+# --- the index is updated from the files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reindex(Operation):
     """A file was read again.
 
-    Scans and saves carry one of these for all their files; each entry then says what became of its own: created,
-    moved, vanished, back, or only read again.
+    Scans and saves pass one of these for all their files; each entry then records what happened to its own memory:
+    created, moved, vanished, returned, or only read again.
     """
 
     kind: ClassVar[str] = "reindex"
@@ -134,7 +134,7 @@ class Create(Operation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move(Operation):
-    """A file was found in another place, and its memory went along."""
+    """A file was found at a new path, and its memory now has that path."""
 
     kind: ClassVar[str] = "move"
     path: str = ""
@@ -143,7 +143,7 @@ class Move(Operation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vanish(Operation):
-    """A file was gone."""
+    """A file was missing."""
 
     kind: ClassVar[str] = "vanish"
     path: str = ""
@@ -151,7 +151,7 @@ class Vanish(Operation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Return(Operation):
-    """A memory that was gone or forgotten is there again, by its file."""
+    """The file of a memory that was gone or forgotten exists again."""
 
     kind: ClassVar[str] = "return"
     path: str = ""
@@ -159,7 +159,7 @@ class Return(Operation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alias(Operation):
-    """The second names of a memory changed: a copy of its file appeared or went."""
+    """The aliases of a memory changed: a copy of its file appeared or disappeared."""
 
     kind: ClassVar[str] = "alias"
     path: str = ""
@@ -167,28 +167,28 @@ class Alias(Operation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repair(Operation):
-    """Health put something right."""
+    """The health check repaired something."""
 
     kind: ClassVar[str] = "repair"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Import(Operation):
-    """Something was taken over from another system's database: `part` is use, link or history."""
+    """Data was imported from another system's database: `part` is use, link or history."""
 
     kind: ClassVar[str] = "import"
     source: str = ""  # the beginning of the database's hash
     part: str = ""
 
 
-# --- what somebody asked for, and undo takes back
+# --- changes made on request, which can be undone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update(Operation):
-    """Metadata was set. In a file, `previous` is what its front matter said and `values` what it says now.
+    """Metadata was set. For a file, `previous` holds the old front matter values and `values` the new ones.
 
-    Both are text, a list of texts, or None for what is not said; `keys` are the names in `Attributes`.
+    Each is a string, a list of strings, or None if not set; `keys` are the names in `Attributes`.
     """
 
     kind: ClassVar[str] = "update"
@@ -200,19 +200,19 @@ class Update(Operation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete(Operation):
-    """A memory was forgotten on request; with `spec_folder`, as one of all in that folder."""
+    """A memory was forgotten on request; with `spec_folder`, together with all others in that folder."""
 
     kind: ClassVar[str] = "delete"
     path: str = ""
     spec_folder: str | None = None
-    checkpoint: str | None = None  # that was made first
+    checkpoint: str | None = None  # made before the deletion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge(Operation):
-    """`merged` was forgotten because `into` has taken its text in and supersedes it.
+    """`merged` was forgotten after its text was merged into `into`, which supersedes it.
 
-    `files` are both: the one that went to the trash, and the one that got its text.
+    `files` has both: the file moved to the trash, and the file that received the text.
     """
 
     kind: ClassVar[str] = "merge"
@@ -222,7 +222,7 @@ class Merge(Operation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restore(Operation):
-    """A checkpoint was restored. `safety` is the checkpoint of the moment before."""
+    """A checkpoint was restored. `safety` is the checkpoint made just before."""
 
     kind: ClassVar[str] = "restore"
     checkpoint: str = ""
@@ -234,7 +234,7 @@ class Restore(Operation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link(Operation):
-    """A link was made or changed; the history row has it as it was and is."""
+    """A link was created or changed; the history row has it before and after."""
 
     kind: ClassVar[str] = "link"
     source_id: int = 0
@@ -244,7 +244,7 @@ class Link(Operation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unlink(Operation):
-    """A link was removed; the history row has it as it was."""
+    """A link was removed; the history row has it before."""
 
     kind: ClassVar[str] = "unlink"
     link_id: int = 0
@@ -252,7 +252,7 @@ class Unlink(Operation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validate(Operation):
-    """Somebody said whether a memory was useful, and perhaps that it is outdated, or made it critical."""
+    """A caller rated a memory as useful or not, and perhaps marked it outdated or made it critical."""
 
     kind: ClassVar[str] = "validate"
     useful: bool | None = None
@@ -266,7 +266,7 @@ class Outdated(Operation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trust(Operation):
-    """A person vouched for a text, or no longer does."""
+    """A person approved a text, or withdrew the approval."""
 
     kind: ClassVar[str] = "trust"
     trusted: bool = True
@@ -274,19 +274,19 @@ class Trust(Operation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undo(Operation):
-    """Another operation was taken back, as far as that could be done."""
+    """Another operation was undone, as far as possible."""
 
     kind: ClassVar[str] = "undo"
-    of: str = ""  # that one's id
-    undone: str = ""  # and its kind
+    of: str = ""  # the id of the operation undone
+    undone: str = ""  # its kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown(Operation):
-    """What this version cannot read: another version's kind, or damage."""
+    """An operation that this version cannot read: of another version, or damaged."""
 
     kind: ClassVar[str] = "unknown"
-    named: str = ""  # the kind that it says it is
+    named: str = ""  # its kind, as recorded
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def plain(self) -> dict[str, Any]:
@@ -303,7 +303,7 @@ KINDS: dict[str, type[Operation]] = {
 
 
 def signed(done: Operation | None, user: str) -> Operation | None:
-    """As the ledger keeps it: with its user. What has no operation of its own is written as one all the same."""
+    """The operation with its user, as the ledger stores it. A named user is recorded even without an operation."""
     return replace(done or Reindex(), user=user) if user else done
 
 
@@ -326,7 +326,7 @@ def _plain_value(value: Any) -> Any:
 
 
 def read(values: Mapping[str, Any]) -> Operation:
-    """The inverse of `Operation.plain`; fields that only a newer version knows are left out."""
+    """The inverse of `Operation.plain`; unknown fields are ignored."""
     kind = KINDS.get(str(values.get("kind")))
     try:
         if kind is None or values["version"] != VERSION:

@@ -1,7 +1,7 @@
-"""Which runs of lines does search match? A document, or a conversation, cut into passages.
+"""Which runs of lines does search match? Splits a document or a conversation into passages.
 
-Passages follow anchors and headings, hold 200 to 400 tokens where the text allows it, never
-overlap, and are exactly the lines they name. Fences and tables stay whole if they can.
+Passages follow anchors and headings, have 200 to 400 tokens where the text allows it, never
+overlap, and consist of exactly the lines they name. Fences and tables stay whole if possible.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from spec_kit_memory.core.structure import Structure, metadata_fence, scan, scan
 
 __all__ = ["split", "turns"]
 
-SMALL_TOKENS = 200  # a run below this takes in its neighbour under the same heading
+SMALL_TOKENS = 200  # a shorter run is merged with its neighbour under the same heading
 LARGE_TOKENS = 400  # a run above this is cut
 FENCE_TOKENS = 800  # a fence above this is cut at line ends
 _BYTES = tokens.BYTES_PER_TOKEN
@@ -42,11 +42,11 @@ class _Run:
     anchors: tuple[str, ...]
     bytes: int = 0
     only_heading: bool = False
-    least_headings: int = 0  # how far up the path merging may go: the parent of its first heading
+    least_headings: int = 0  # merging must keep at least this many headings: those above its first one
 
 
 class _Page:
-    """The lines of a text with what cutting needs to know about them."""
+    """The lines of a text with their sizes and structure, as needed for splitting."""
 
     def __init__(self, lines: Sequence[str], structure: Structure, *, first_line: int) -> None:
         self.lines = lines
@@ -72,11 +72,11 @@ class _Page:
         return not line.strip() or number in self.silent or bool(_RULE.match(line))
 
     def is_bare(self, first: int, last: int) -> bool:
-        """Nothing but lines without text and link definitions."""
+        """Are these lines only empty lines and link definitions?"""
         return all(self.is_empty_line(n) or _DEFINITION.match(self.lines[n - 1]) for n in range(first, last + 1))
 
     def is_tail(self, first: int, tail: int, last: int) -> bool:
-        """A rest too short to stand alone, that would not make the passage before it much too long."""
+        """Is `tail` to `last` too short for a passage of its own, and short enough to be added to the previous one?"""
         limit = LARGE_TOKENS * _BYTES
         return self.bytes_of(tail, last) < limit // 6 and self.bytes_of(first, last) < limit + limit // 5
 
@@ -93,7 +93,7 @@ def _utf8_length(line: str) -> int:
 
 
 def split(document: Document) -> tuple[Passage, ...]:
-    """The document's passages in order. Only a file that has nothing else yields its metadata as text."""
+    """The document's passages in order. Metadata becomes a passage only if the file has no other text."""
     lines, structure = scanned(document.text, document.body_first_line)
     page = _Page(lines, structure, first_line=document.body_first_line)
     page.silent |= _metadata_noise(lines, structure)
@@ -108,7 +108,7 @@ def split(document: Document) -> tuple[Passage, ...]:
 
 
 def _questions(questions: Sequence[str], sections: Sequence[Passage]) -> Iterator[Passage]:
-    """Each question as a passage of its own, with the lines of the section that has most of its words."""
+    """A passage for each question, with the lines of the section that shares most words with it."""
     if not questions or not sections:
         return
     from spec_kit_memory.core import words
@@ -132,13 +132,13 @@ def _questions(questions: Sequence[str], sections: Sequence[Passage]) -> Iterato
 
 
 def _everything(lines: Sequence[str]) -> _Run:
-    """A file of nothing but rules and the like: its lines from the first that is not empty to the last."""
+    """The only run of a file without text (rules and the like): from its first to its last line that is not empty."""
     spoken = [number for number, line in enumerate(lines, 1) if line.strip()]
     return _Run(spoken[0], spoken[-1], (), ())
 
 
 def _metadata_noise(lines: Sequence[str], structure: Structure) -> set[int]:
-    """The metadata block's YAML, the heading and remark that only announce it, and the generator's signature."""
+    """The lines of the metadata block's YAML, of the heading and remark above it, and of the generator's footer."""
     noise = _saved_facts(lines, structure)
     fence = metadata_fence(lines, structure)
     if fence is None:
@@ -155,7 +155,7 @@ def _metadata_noise(lines: Sequence[str], structure: Structure) -> set[int]:
 
 
 def _saved_facts(lines: Sequence[str], structure: Structure) -> set[int]:
-    """The section in which a save says when and where it was made: as text it would answer every "when"."""
+    """The lines of the section on when and where a save was made: as text they would match every "when" question."""
     noise: set[int] = set()
     for anchor in structure.anchors:
         numbers = range(anchor.first_line, anchor.last_line + 1)
@@ -172,7 +172,7 @@ def _announces(line: str) -> bool:
 
 
 def _sections(page: _Page, document: Document) -> list[_Run]:
-    """Runs between one heading or anchor tag and the next, without those that say nothing."""
+    """The runs between one heading or anchor tag and the next, without empty ones."""
     starts = sorted(_borders(page, document))
     if not starts:
         return []  # the file ends with its front matter
@@ -200,7 +200,7 @@ def _borders(page: _Page, document: Document) -> set[int]:
 
 
 class _HeadingPath:
-    """The headings that govern a line, asked for in rising order."""
+    """The heading path of a line; lines must be looked up in ascending order."""
 
     def __init__(self, headings: Sequence[Heading]) -> None:
         self._coming = list(reversed(headings))
@@ -218,7 +218,7 @@ class _HeadingPath:
 
 
 class _AnchorChains:
-    """The anchors around a line, outermost first, asked for in rising order."""
+    """The anchors around a line, outermost first; lines must be looked up in ascending order."""
 
     def __init__(self, anchors: Sequence[Anchor]) -> None:
         self._coming = list(reversed(anchors))
@@ -232,7 +232,7 @@ class _AnchorChains:
 
 
 def _merged(page: _Page, runs: Sequence[_Run]) -> list[_Run]:
-    """Short runs joined with what follows under the same heading, a bare heading with its text."""
+    """Short runs joined with the next run under the same heading, and bare headings with their text."""
     merged: list[_Run] = []
     for run in runs:
         joined = _joined(page, merged[-1], run) if merged else None
@@ -244,10 +244,10 @@ def _merged(page: _Page, runs: Sequence[_Run]) -> list[_Run]:
 
 
 def _joined(page: _Page, left: _Run, right: _Run) -> _Run | None:
-    """Both runs as one, or None where they do not belong together or are too long."""
+    """Both runs as one, or None if they do not belong together or are too long."""
     size = page.bytes_of(left.first, right.last)
     if left.only_heading and right.headings[: len(left.headings)] == left.headings:
-        # A heading alone says little: it goes with its text, whatever that text's length and anchor.
+        # A bare heading is joined with the text below it, whatever the length and anchor of that text.
         deeper = right.anchors if right.anchors[: len(left.anchors)] == left.anchors else left.anchors
         return _Run(left.first, right.last, right.headings, deeper, size, right.only_heading, right.least_headings)
     if right.only_heading or size > LARGE_TOKENS * _BYTES:
@@ -263,7 +263,7 @@ def _joined(page: _Page, left: _Run, right: _Run) -> _Run | None:
 
 
 def _common_parent(left: _Run, right: _Run) -> tuple[str, ...] | None:
-    """The path that governs both, if one is below the other or they are siblings."""
+    """The heading path common to both, if the second is below the first or they are siblings."""
     path = left.headings
     if right.headings[: len(path)] == path:
         return path
@@ -272,7 +272,7 @@ def _common_parent(left: _Run, right: _Run) -> tuple[str, ...] | None:
 
 
 def _common_anchors(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The anchors around both; None where each has one of its own and none is shared."""
+    """The anchors around both; None if their anchors differ and none is shared."""
     if left == right:
         return left
     shared = 0
@@ -282,7 +282,7 @@ def _common_anchors(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str,
 
 
 def _cut(page: _Page, runs: Sequence[_Run]) -> list[_Run]:
-    """Runs of at most LARGE_TOKENS where the text allows it."""
+    """The runs split into pieces of at most LARGE_TOKENS where the text allows it."""
     return [piece for run in runs for piece in _pieces(page, run)]
 
 
@@ -301,7 +301,7 @@ def _pieces(page: _Page, run: _Run) -> Iterator[_Run]:
 
 
 def _packed(page: _Page, blocks: Sequence[tuple[int, int]], *, target: int, limit: int) -> Iterator[tuple[int, int]]:
-    """Blocks put together up to about the target size, never beyond the limit if a block alone is not."""
+    """Blocks joined up to about the target size; over the limit only for one large block, or to add a short tail."""
     current: list[tuple[int, int]] = []
     end = blocks[-1][1] if blocks else 0
     for index, block in enumerate(blocks):
@@ -313,7 +313,7 @@ def _packed(page: _Page, blocks: Sequence[tuple[int, int]], *, target: int, limi
             yield from _closed(page, current)
             current = current[len(current) - _introducing(page, current) :]
         current.append(block)
-        # A line that announces the next block is a good place to stop a little early.
+        # If the last block introduces the next one, stop a little early, before it.
         enough = page.bytes_of(current[0][0], block[1]) >= target * (0.75 if _introducing(page, current) else 1)
         rest = page.bytes_of(blocks[index + 1][0], blocks[-1][1]) if index + 1 < len(blocks) else 0
         if enough and rest > SMALL_TOKENS * _BYTES // 2:
@@ -330,7 +330,7 @@ def _closed(page: _Page, current: Sequence[tuple[int, int]]) -> Iterator[tuple[i
 
 
 def _introducing(page: _Page, current: Sequence[tuple[int, int]]) -> int:
-    """How many blocks at the end (0 or 1) only announce the next one: a heading, or a line with a colon."""
+    """How many blocks at the end (0 or 1) only introduce the next one: a heading, or a line ending in a colon."""
     if len(current) < 2:
         return 0
     first, last = current[-1]
@@ -340,7 +340,7 @@ def _introducing(page: _Page, current: Sequence[tuple[int, int]]) -> int:
 
 
 def _blocks(page: _Page, run: _Run) -> Iterator[tuple[int, int]]:
-    """Pieces that should not be cut: fences, tables, paragraphs, list items; large ones by line."""
+    """The units that should not be split: fences, tables, paragraphs, list items; large ones are split by line."""
     number, first = run.first, run.first
     while number <= run.last:
         line = page.lines[number - 1]
@@ -361,7 +361,7 @@ def _blocks(page: _Page, run: _Run) -> Iterator[tuple[int, int]]:
 
 
 def _by_size(page: _Page, first: int, last: int, *, whole: int = LARGE_TOKENS) -> Iterator[tuple[int, int]]:
-    """The block as it is, or, if too large, in pieces of equal size that end with a line."""
+    """The block as it is, or, if too large, in pieces of about equal size that end at line ends."""
     size, limit = page.bytes_of(first, last), LARGE_TOKENS * _BYTES
     if size <= whole * _BYTES:
         yield first, last
@@ -393,7 +393,7 @@ def _passages(lines: Sequence[str], runs: Iterable[_Run], *, ordinal: int = 0, s
 
 
 def _texts(lines: Sequence[str], run: _Run) -> Iterator[tuple[int, int, str]]:
-    """The run as it is, or, where it has lines that are longer than a passage, those in parts and the rest between."""
+    """The run as it is, or, if it has lines longer than a passage, the parts of those and the lines between them."""
     own = lines[run.first - 1 : run.last]
     if not any(map(long_lines.is_long, own)):
         yield run.first, run.last, "\n".join(own)
@@ -437,7 +437,7 @@ def _name(turn: Turn) -> str:
 
 
 def _turn_text(turn: Turn) -> str:
-    """One turn as it stands in the text. A fence, list or table needs a line of its own to remain one."""
+    """One turn as text. A fence, list or table must start on its own line to remain one."""
     text = "\n".join(line.rstrip() for line in normalise(turn.text).split("\n")).strip("\n")
     if not text.strip():
         return ""

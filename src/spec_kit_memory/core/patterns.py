@@ -1,7 +1,7 @@
 """A regular expression that is compiled when it is first used.
 
-Compiling takes far longer than matching, and a cold command or a hook needs few of the hundreds that the scan for
-secrets knows.
+Compiling takes far longer than matching, and a cold command or a hook needs few of the hundreds of patterns in the
+scan for secrets.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from functools import cached_property
 
 __all__ = ["Pattern"]
 
-_Matching = Callable[..., re.Match[str] | None]  # text, and where to begin and to end
+_Matching = Callable[..., re.Match[str] | None]  # arguments: text, start, end
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """Like `re.Pattern`, as far as it is used here."""
+    """Like `re.Pattern`, with the methods that this project uses."""
 
     source: str
     flags: re.RegexFlag = re.NOFLAG
@@ -31,7 +31,7 @@ class Pattern:
     def groups(self) -> int:
         return self.compiled.groups
 
-    # The methods of the compiled one themselves: a hostile text calls them a million times.
+    # Bound methods of the compiled pattern, without a wrapper: a hostile text can cause a million calls.
 
     @cached_property
     def match(self) -> _Matching:

@@ -1,8 +1,8 @@
-"""Which phrases would a person choose to bring a memory up again?
+"""Which trigger phrases would a person choose for a memory?
 
 Runs of content words weighted by how often they occur, how long they are and where they occur (title,
 headings, emphasis), names from code, file names and the folder's name. Never single common words:
-those would match almost every prompt. Time is linear in the text, of which the first part is read.
+those would match almost every prompt. Time is linear in the text, of which only the beginning is read.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ __all__ = ["MOST_PHRASES", "doubts", "extract", "in_most_prompts", "too_plain"]
 
 MOST_PHRASES = 15
 MOST_CHARACTERS = 60_000
-MOST_CANDIDATES = 4_000  # n-grams kept for scoring; a text of nothing but new words has no better ones
+MOST_CANDIDATES = 4_000  # n-grams kept for scoring; any text with more has no outstanding ones
 LONGEST_WORD = 40
 LONGEST_PHRASE = 60
-MOST_NAMES = 5  # of the phrases chosen, unless nothing else is left
+MOST_NAMES = 5  # identifiers and file names among the chosen phrases, unless nothing else is left
 _LONGEST_UNSPACED = 8
 _TITLE = 3.0
-_TOGETHER = 0.6  # how much the frequency of the single words counts
+_TOGETHER = 0.6  # weight of the frequency of the single words
 _SECTION = 0.5
-_LENGTH = {1: 1.1, 2: 1.0, 3: 1.1}  # single ones are names; measured on phrases that people gave
+_LENGTH = {1: 1.1, 2: 1.0, 3: 1.1}  # by number of words; single ones are names; measured on phrases that people gave
 
 _COMMENT = re.compile(r"<!--[^>]{0,400}-->")
 _LINK = re.compile(r"\[([^\[\]\n]{1,200})\]\([^()\n]{0,400}\)")
@@ -39,7 +39,7 @@ _CODE = re.compile(r"`([^`\n]{2,80})`")
 _STRONG = re.compile(r"\*\*([^*\n]{3,120})\*\*")
 _HEADING = re.compile(r"\s{0,3}(#{1,6})\s+(.{1,200})")
 _TOKEN = re.compile(r"[^\W_](?:[\w'’+#.-]{0,60}\w)?[+#]{0,2}|[^\s\w]")
-# Han words end at these: the particles, pronouns and copulas that stand between Chinese words.
+# Han words end at these: particles, pronouns and copulas between Chinese words.
 _BETWEEN_HAN = re.compile(
     "需要|可以|使用|因为|所以|如果|[的了在是和与及我们你他她它这那有不也就都把被对为从到以并或但会能很让将]"
 )
@@ -53,9 +53,9 @@ _HUMPED = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
 
 @dataclass(slots=True)
 class _Seen:
-    """What is known of a candidate: how often and where it occurs."""
+    """A candidate phrase: how often and where it occurs."""
 
-    shown: str  # its most frequent spelling, or the first
+    shown: str  # its first spelling
     count: int = 0
     marked: float = 0.0  # emphasis of the places where it occurs
     words: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ def extract(
     files: Iterable[str] = (),
     most: int = MOST_PHRASES,
 ) -> list[str]:
-    """The given phrases, all of them, and as many more as make `most` together."""
+    """All the given phrases, and extracted ones up to `most` in total."""
     chosen = list(dict.fromkeys(" ".join(phrase.split()) for phrase in own_phrases if phrase.strip()))
     if len(chosen) >= most:
         return chosen
@@ -101,14 +101,14 @@ def extract(
 
 
 def folder_phrase(spec_folder: str | None) -> str:
-    """`003-parent/007-auth-flow` -> `auth flow`; "" where that would match every prompt."""
+    """`003-parent/007-auth-flow` -> `auth flow`; "" if that would match almost every prompt."""
     last = (spec_folder or "").rstrip("/").rsplit("/", 1)[-1]
     phrase = re.sub(r"^\d+-", "", last).replace("-", " ").replace("_", " ").strip()
     return "" if too_plain(phrase) else phrase
 
 
 def too_plain(phrase: str) -> bool:
-    """Would the phrase match prompts that have nothing to do with it?"""
+    """Would the phrase match unrelated prompts?"""
     if not usable(phrase):
         return True
     words = re.findall(r"[^\W_]+", fold(phrase))
@@ -119,7 +119,7 @@ def too_plain(phrase: str) -> bool:
 
 
 def in_most_prompts(phrase: str) -> bool:
-    """Is it one word that stands in any prompt, or two such as "of the"? It triggers all the same; a person is told."""
+    """Is it a word, or a pair such as "of the", that occurs in most prompts? Such a phrase is kept, with a warning."""
     folded = fold(phrase).strip(" .,;:!?'\"()[]")
     words = re.findall(r"[^\W_]+", folded)
     if len(words) > 2 or not usable(phrase) or not words or _SIGN_OF_A_NAME.search(folded):
@@ -207,7 +207,7 @@ def _breaks(word: str) -> bool:
 
 
 def _count_run(run: list[str], gathered: _Gathered, *, marked: float, stressed: set[str]) -> None:
-    """Every piece of two or three words of a run of content words, and names that stand alone."""
+    """Count every two or three consecutive words of a run of content words, and single names."""
     for word in run:
         gathered.words[stem(word.casefold())] += 1
         if _is_name(word):
@@ -222,7 +222,7 @@ def _count_run(run: list[str], gathered: _Gathered, *, marked: float, stressed: 
 
 
 def _count_unspaced(run: str, gathered: _Gathered, *, marked: float) -> None:
-    """Han and katakana between other characters: a short run is a word, of a long one the pieces that recur."""
+    """Count Han and katakana: a short run counts as a word, a long one as all its pieces of four characters."""
     if len(run) <= _LONGEST_UNSPACED:
         _count(run, (run,), gathered, marked=marked)
     else:
@@ -263,7 +263,7 @@ def _count_file(path: str, gathered: _Gathered, *, marked: float) -> None:
 
 
 def _is_name(word: str) -> bool:
-    """Does it look like a name from code or an abbreviation, which no prompt has by chance?"""
+    """Does it look like a name from code or an abbreviation, which no prompt contains by chance?"""
     if len(word) < 3 or not word[0].isalpha():
         return False
     if "_" in word.strip("_") or _HUMPED.search(word):
@@ -284,7 +284,7 @@ def _ranked(gathered: _Gathered) -> list[_Seen]:
 
 
 def _inside_longer(gathered: _Gathered) -> Counter[str]:
-    """How often each pair is only a part of three words that keep coming together."""
+    """How often each pair occurs within a recurring phrase of three words."""
     inside: Counter[str] = Counter()
     for key, seen in gathered.seen.items():
         parts = key.split(" ")
@@ -304,9 +304,9 @@ def _score(key: str, seen: _Seen, inside: Counter[str], gathered: _Gathered) -> 
 
 
 def _covered(phrase: str, chosen: list[str], *, name: bool = False) -> bool:
-    """Is a similar phrase chosen already: with the same words, or all but one of them?
+    """Has a phrase with the same words, more words, or one word fewer been chosen already?
 
-    A name from code is worth having beside a longer phrase that contains it.
+    A name from code is kept in addition to a longer phrase that contains it.
     """
     words = _stems(phrase)
     for other in chosen:

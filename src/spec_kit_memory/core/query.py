@@ -1,7 +1,7 @@
 """What does a question ask for?
 
-Text becomes terms for the text index, keywords for the score, and whether the question
-is about the past. Query text is data: no input raises, whatever characters it has.
+Extracts terms for the text index, keywords for the score, and whether the question is about
+the past. Query text is data: reading it never raises, whatever characters it contains.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ __all__ = ["Query", "check", "read"]
 _HISTORICAL = re.compile(
     r"\b(?:original|originally|initial|historical|history\s+of|previously|why\s+did\s+we)\b", re.IGNORECASE
 )
-# Neither can be stored, sent or embedded.
+# These characters can be neither stored nor sent nor embedded.
 _UNUSABLE = re.compile("[\x00\ud800-\udfff]+")
 _MOST_KEYWORDS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    text: str  # as asked, without characters that no store takes
+    text: str  # as given, without unusable characters
     terms: tuple[str, ...]  # for `Index.match_text`; one with spaces is a phrase
-    keywords: tuple[str, ...]  # content words as a person reads them
+    keywords: tuple[str, ...]  # content words, unstemmed
     historical: bool = False  # about the past: decay is turned off
 
 

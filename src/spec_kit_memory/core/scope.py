@@ -1,4 +1,4 @@
-"""What does a scope reach? Its rule for one path, folder or memory, in whole segments."""
+"""Which paths, folders and memories are within a scope? Paths are compared by whole segments."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def reaches(scope: Scope | None, path: str) -> bool:
 
 
 def allows(scope: Scope | None, *, path: str, owner: str | None, project: str | None) -> bool:
-    """A scope's whole rule for one memory. No scope is the whole workspace with all users and projects."""
+    """May this scope see this memory? No scope means the whole workspace with all users and projects."""
     return scope is None or (owner in (None, scope.user) and project in (None, scope.project) and reaches(scope, path))
 
 
 def session_namespace(scope: Scope | None) -> tuple[str, str]:
-    """Whose a session is, as its columns owner and project have it.
+    """The values of a session's columns owner and project.
 
-    Sessions of one scope are not another's, and a session's turns tell of what its scope sees: callers of one user
-    and project with other allowed paths have their own, by a mark after the project.
+    Scopes do not share sessions, since a session reveals what its scope can see: for callers of the same user and
+    project with different allowed paths, a hash of the paths is appended to the project.
     """
     if scope is None:
         return ("", "")

@@ -19,28 +19,28 @@ from zlib import crc32
 
 __all__ = ["SKETCH", "THRESHOLD", "Signature", "candidates", "count_words", "score", "signature"]
 
-# At this score and above a text is named as similar.
+# Two texts with at least this score are reported as similar.
 THRESHOLD = 0.92
 
-# A few edited sentences change about this many runs, which is much of a short text and little of a long
-# one. The bounds keep short texts from being alike by chance, and long ones by their template.
+# A few edited sentences change about this many runs: much of a short text and little of a long one. The
+# bounds prevent false matches: of short texts by chance, and of long ones by a common template.
 # Measured with `benchmarks/similar.py`.
 _EDITED_RUNS = 85
 _LEAST_SHARE, _MOST_SHARE = 0.50, 0.70
-# Runs kept of a long text. With 512 the share is off by about 0.02; up to that length it is exact.
+# Runs kept for a long text. With 512 the error of the share is about 0.02; for shorter texts it is exact.
 _MOST = 512
 
-# Of a text's smallest hashes: two texts that share most of their runs share one of these.
+# A sketch is this many of a text's smallest hashes: texts that share most of their runs share some of these.
 SKETCH = 16
-# A run that so many texts have is a form, and tells nothing.
+# A run that more texts have comes from a template, and is ignored.
 _COMMONPLACE = 30
-# Of a sketch; texts that share half of their runs have some eight, unlike ones one or two by chance.
+# Hashes that two sketches must share. Texts with half of their runs in common share about eight, others one or two.
 _IN_COMMON = 4
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-# A character of a script without spaces stands for a word.
+# In scripts without spaces, each character counts as a word.
 _WORD = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7ff]|[^\\W_]+")
-# Odd constants spread the bits of three words over one number; any such would do.
+# Arbitrary odd constants that spread the bits of three words over one number.
 _MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93)
 _MASK = (1 << 64) - 1
 
@@ -69,7 +69,7 @@ def count_words(text: str) -> int:
 
 
 def signature(text: str) -> Signature:
-    """Of a body, as the fingerprint sees it: case, white space, punctuation and dates make no difference."""
+    """The signature of a body: case, white space, punctuation and dates do not matter."""
     smallest: dict[str, int] = {}
     numbers = []
     for word in _WORD.findall(_DATE.sub("DATE", normalize("NFKC", text)).casefold()):
@@ -98,13 +98,13 @@ def score(a: Signature, b: Signature) -> float:
 
 
 def candidates(sketches: Sequence[bytes]) -> list[tuple[int, int]]:
-    """Which two of these texts share so much of their sketches that they may be alike? By their places, ascending."""
-    import numpy as np  # a hook that saves compares two texts, and does without
+    """Pairs of texts, by ascending position, whose sketches have enough in common for the texts to be similar."""
+    import numpy as np  # imported here because a hook that saves compares only two texts, without numpy
 
     lengths = np.array([len(sketch) // 4 for sketch in sketches], dtype=np.int64)
     runs = np.frombuffer(b"".join(sketches), dtype=np.uint32)
     owners = np.repeat(np.arange(len(sketches)), lengths)
-    order = np.argsort(runs, kind="stable")  # so the owners of a run stay in their order
+    order = np.argsort(runs, kind="stable")  # keeps the owners of a run in ascending order
     runs, owners = runs[order], owners[order]
     starts = np.flatnonzero(np.diff(runs, prepend=runs[:1] + 1))
     sharing = np.diff(starts, append=len(runs))
@@ -116,18 +116,18 @@ def candidates(sketches: Sequence[bytes]) -> list[tuple[int, int]]:
 
 
 def _needed(shorter: int) -> int:
-    """Runs in common. A short text has few runs at all."""
+    """How many hashes two sketches must share; fewer if the shorter sketch has few."""
     return max(1, min(_IN_COMMON, shorter // 3))
 
 
 def _share_at_threshold(runs: int) -> float:
-    """The share that is left when both texts have so many runs of their own."""
+    """The share of common runs at which a text with `runs` runs scores THRESHOLD: that of a few edited sentences."""
     left = (runs - _EDITED_RUNS) / (runs + _EDITED_RUNS)
     return min(_MOST_SHARE, max(_LEAST_SHARE, left))
 
 
 def _common_share(a: Signature, b: Signature) -> float:
-    """Runs in both over runs in either. The smallest hashes of both together are a fair sample of them."""
+    """Runs in both over runs in either (Jaccard), estimated from the smallest hashes of both together."""
     if not a.runs or not b.runs:
         return 0.0
     union = sorted({*a.hashes, *b.hashes})
@@ -138,7 +138,7 @@ def _common_share(a: Signature, b: Signature) -> float:
 
 
 def _little(numbers: array[int]) -> array[int]:
-    """The same bytes on every machine."""
+    """The numbers in little-endian byte order, so that the bytes are the same on every machine."""
     if sys.byteorder == "big":
         numbers.byteswap()
     return numbers

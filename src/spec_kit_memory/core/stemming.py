@@ -1,6 +1,6 @@
-"""What is left of an English word without its endings? Porter's algorithm, as in the text index.
+"""What is the stem of an English word? Porter's algorithm, as in the text index.
 
-The index stems by itself; this is for code that has to find the same words in a text.
+The index stems words itself; this is for code that has to find the same words in a text.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from functools import lru_cache
 __all__ = ["stem"]
 
 _VOWELS = frozenset("aeiou")
-# FTS5 leaves other words as they are.
+# FTS5 does not stem shorter or longer words.
 _SHORTEST, _LONGEST = 3, 63
 
-# Ending, what takes its place, and how many vowel-consonant sequences must stand before it; the first that ends the
-# word decides. A word that ends in one of two such endings is meant to end in the longer.
+# (ending, replacement) pairs of Porter's steps; the longest ending that matches the word is used. `least` in `stem` is
+# the number of vowel-consonant sequences that must precede the ending.
 _Rules = tuple[tuple[str, str], ...]
 _STEP_2: _Rules = (
     ("ational", "ate"), ("tional", "tion"), ("enci", "ence"), ("anci", "ance"), ("izer", "ize"), ("logi", "log"),
@@ -93,7 +93,7 @@ def _past(word: str) -> str:
 
 
 def _restored(word: str) -> str:
-    """What -ed or -ing took from the end of a verb is put back."""
+    """Restore the end of a verb after -ed or -ing was removed: "hopp" becomes "hop", and "conflat" "conflate"."""
     if word.endswith(("at", "bl", "iz")):
         return f"{word}e"
     if len(word) > 1 and word[-1] == word[-2] and _is_consonant(word, len(word) - 1) and word[-1] not in "lsz":
