@@ -1,8 +1,8 @@
-"""What did a session give us to save, and what is wrong with it?
+"""Which data did a session pass for saving, and what is wrong with it?
 
 `read` takes the short form (summary, decisions, files), the long form (prompts, observations, recent
-context) or both, and either returns everything that was given or raises one error with every problem.
-A field is known in every spelling: `specFolder`, `spec_folder`, `SPEC_FOLDER`.
+context) or both. It either returns everything that was passed or raises one error with all problems.
+Fields are accepted in any spelling: `specFolder`, `spec_folder`, `SPEC_FOLDER`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _CONTENT = (
     "recent",
     "state",
 )
-_NAMES = ("triggers", "files")  # of these, one text is several with commas between
+_NAMES = ("triggers", "files")  # in these, a single string may hold several items with commas between
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufeff]")
 _LINE_ENDS = re.compile("\r\n?|\x85|\u2028|\u2029")
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -122,7 +122,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class SessionData:
-    """Everything that was given. `other` holds the fields nobody knows, as they came."""
+    """All data that was passed. `other` holds unknown fields unchanged."""
 
     spec_folder: str | None = None
     title: str = ""
@@ -148,9 +148,9 @@ class SessionData:
 
 
 def read(data: object, *, constitutional: bool = False) -> SessionData:
-    """Session data as values, or Invalid with all its problems.
+    """Parse session data; raises Invalid with all problems.
 
-    `constitutional` says that a person asks: only then may the data ask for that tier.
+    `constitutional`: a person makes the request, so the data may set the tier constitutional.
     """
     reader = _Reader(checked(data))
     session = reader.session()
@@ -168,7 +168,7 @@ def read(data: object, *, constitutional: bool = False) -> SessionData:
 
 
 def checked(data: object) -> Mapping[object, object]:
-    """The data, if it is an object that can be walked; what its fields hold is another question."""
+    """The data, if it is an object that is not nested too deep; its fields are not checked here."""
     if not isinstance(data, Mapping):
         raise _invalid([f"the session data is {_kind(data)}, not an object with fields"])
     if _too_deep(data):
@@ -211,7 +211,7 @@ def _children(value: object) -> Iterable[object]:
 
 
 def _unpacked(value: object, kind: type) -> object:
-    """A list or object that came as JSON text; whatever else came, as it is."""
+    """The list or object in a JSON text; any other value unchanged."""
     if not isinstance(value, str) or not value.lstrip().startswith("[" if kind is list else "{"):
         return value
     try:
@@ -222,7 +222,7 @@ def _unpacked(value: object, kind: type) -> object:
 
 
 def _listed(value: object) -> object:
-    """A list, however it came: as JSON text, as lines with bullets, as the only one of its items."""
+    """A list from a list, a JSON text, lines with bullets, or a single item."""
     value = _unpacked(_unpacked(value, list), dict)
     if isinstance(value, str):
         lines = [line for line in value.splitlines() if line.strip()]
@@ -247,7 +247,7 @@ def is_field(name: str) -> bool:
 
 
 class _Reader:
-    """Takes the fields one by one and collects what is wrong with each."""
+    """Reads the fields one by one and collects all problems."""
 
     def __init__(self, data: Mapping[object, object]) -> None:
         self.problems: list[str] = []
@@ -311,14 +311,14 @@ class _Reader:
         return value if isinstance(value, int | float) or value is None else self._text(str(value))
 
     def _all(self, value: Mapping[object, object]) -> dict[str, object]:
-        """Every entry of an object, also of two whose names differ only in what cannot be printed."""
+        """Every entry of an object; if cleaning makes two names equal, both entries are kept."""
         entries: dict[str, object] = {}
         for key, child in value.items():
             _put(entries, self._text(str(key)), self._any(child))
         return entries
 
     def _scalar(self, value: object, where: str) -> str:
-        """A text, or a number as text; anything else is a problem."""
+        """A string, or a number as a string; anything else is a problem."""
         if isinstance(value, str):
             return self._text(value).strip()
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -344,7 +344,7 @@ class _Reader:
         return "\n\n".join(dict.fromkeys(text for text in texts if text))
 
     def _object(self, name: str, label: str) -> dict[str, object]:
-        """An object; a bare text becomes its only entry."""
+        """An object; a plain string becomes its only entry, under `label`."""
         merged: dict[str, object] = {}
         for key, raw in self._values.get(name, []):
             value = _unpacked(raw, dict)
@@ -421,7 +421,7 @@ class _Reader:
         for key, raw in self._values.get(name, []):
             value = _listed(raw)
             if name in _NAMES and isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
-                value = re.split(r"[,;\n]", value[0]) if value[0] == raw else value  # a text in place of a list
+                value = re.split(r"[,;\n]", value[0]) if value[0] == raw else value  # a string in place of a list
             if not isinstance(value, list | tuple):
                 self.problems.append(f"{key} is {_kind(value)}, not a list")
                 continue
@@ -437,7 +437,7 @@ class _Reader:
         return " ".join(self._scalar(value, where).split()) or None
 
     def _item(self, value: object, where: str) -> str | None:
-        """A step or blocker: a text, or an object whose texts are joined."""
+        """A step or blocker: a string, or an object whose values are joined to one string."""
         if not isinstance(value, Mapping):
             return self._scalar(value, where) or None
         texts = [
@@ -450,7 +450,7 @@ class _Reader:
     def _fields_of(
         self, value: Mapping[object, object], names: Mapping[str, str]
     ) -> tuple[dict[str, object], dict[str, object]]:
-        """The known fields of an object by their names here, and the rest as it came."""
+        """The known fields of an object by their names here, and the other fields unchanged."""
         fields: dict[str, object] = {}
         extra: dict[str, object] = {}
         for key, child in value.items():
@@ -464,7 +464,7 @@ class _Reader:
         return fields, extra
 
     def _texts(self, value: object, where: str) -> tuple[str, ...]:
-        """A list of texts; objects in it are written out."""
+        """A list of strings; objects and lists in it become text."""
         texts = []
         for number, entry in enumerate(_as_list(value)):
             if isinstance(entry, Mapping | list | tuple):
@@ -564,7 +564,7 @@ _OBSERVATION = {
 
 
 def _put(entries: dict[str, object], name: str, value: object) -> None:
-    """Add an entry and lose none: a name that is taken by another value gets a star."""
+    """Add an entry; if the name is taken by a different value, stars are appended to it, so that nothing is lost."""
     while name in entries and repr(entries[name]) != repr(value):
         name += "*"
     entries[name] = value

@@ -1,9 +1,8 @@
 """How does a session's data become a memory document?
 
-`read` (session data -> values or all problems) comes from `core.session_data`; here the document is
-written: front matter, one anchored section per kind of thing that was given, and nothing else. Text
-that was given is never a part of the structure: comments, anchors and open code fences in it cannot
-break out of their section.
+`read` (session data -> values or all problems) comes from `core.session_data`; this module renders
+the document: front matter, one anchored section per kind of content, and nothing else. Content cannot
+change the structure: comments, anchors and open code fences in it cannot break out of their section.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ __all__ = [
 
 TITLE_LENGTH = 90
 TOPIC_LENGTH = 50
-FLOW_STEPS = 24  # a chart of more is unreadable; every step stands in its own section in full
+FLOW_STEPS = 24  # a chart with more is unreadable; the other sections have all steps in full
 SECTIONS = (
     "summary",
     "state",
@@ -65,7 +64,7 @@ SECTIONS = (
 _PLACEHOLDER = re.compile(r"\{\{\s*([\w-]+)\s*\}\}")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s")
 _SPEC_NUMBER = re.compile(r"(\d{3})-[^/]*$")
-# Words that most decisions have, beside the ones that most sentences have.
+# Words that occur in most decisions, in addition to stop words.
 _DECIDING = frozenset(
     {"chose", "choose", "chosen", "decide", "decided", "decision", "instead", "rather", "use", "using"}
 )
@@ -87,7 +86,7 @@ class Rendered:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """What the sections need besides the session itself."""
+    """The session, and what else the sections are rendered from."""
 
     session: SessionData
     now_local: datetime
@@ -95,11 +94,11 @@ class _Page:
     git: Mapping[str, str] = field(default_factory=dict)
 
 
-# --- what follows from the data -------------------------------------------------
+# --- values derived from the data -----------------------------------------------
 
 
 def without_noise(session: SessionData, *, patterns: Sequence[str] = ()) -> SessionData:
-    """The session without system reminders, hook notices and bare tool lines; what was only that is counted."""
+    """The session without system reminders, hook notices and bare tool lines; a warning counts dropped messages."""
     messages = [replace(message, text=noise.cleaned(message.text, patterns=patterns)) for message in session.messages]
     observations = [
         replace(
@@ -129,7 +128,7 @@ def without_noise(session: SessionData, *, patterns: Sequence[str] = ()) -> Sess
 
 
 def decisions_of(session: SessionData) -> tuple[Decision, ...]:
-    """The decisions given as such, and the observations of that kind."""
+    """The decisions, and the observations of the kind "decision"."""
     return session.decisions + tuple(_as_decision(seen) for seen in session.observations if _decides(seen))
 
 
@@ -150,12 +149,12 @@ def _as_decision(seen: Observation) -> Decision:
 
 
 def tier_of(session: SessionData) -> Tier:
-    """The tier that was asked for; else important where decisions were made, else normal."""
+    """The requested tier; else important if decisions were made, else normal."""
     return session.tier or (Tier.IMPORTANT if decisions_of(session) else Tier.NORMAL)
 
 
 def context_type_of(session: SessionData) -> ContextType:
-    """The type that was asked for; else what the input is made of."""
+    """The requested type; else the most frequent kind of observation; else by whether there are files or decisions."""
     if session.context_type:
         return session.context_type
     kinds = [_kind_of(seen.kind) for seen in session.observations]
@@ -175,7 +174,7 @@ def _kind_of(word: str) -> ContextType | None:
 
 
 def title_of(session: SessionData, *, spec_folder: str | None = None) -> str:
-    """The title that was given; else the first thing that was said, in its own words."""
+    """The given title; else the first sentence of the first text."""
     if session.title:
         return session.title
     texts = [session.summary, *(decision.text for decision in decisions_of(session))]
@@ -201,7 +200,7 @@ def _folder_topic(spec_folder: str | None) -> str:
 
 
 def topic_of(session: SessionData, *, spec_folder: str | None = None) -> str:
-    """What the file's name says it is about: the title if one was given, else the folder, else the first words."""
+    """The topic for the file name: the title if one was given, else the folder, else the first words."""
     for candidate in (session.title, _folder_topic(spec_folder), title_of(session)):
         slug = _slug(candidate)
         if slug:
@@ -220,7 +219,7 @@ def _slug(text: str) -> str:
 
 
 def file_name(now_local: datetime, topic: str, *, number: int = 1) -> str:
-    """`DD-MM-YY_HH-MM__<topic>.md`; the second of the same minute has `-2`."""
+    """`DD-MM-YY_HH-MM__<topic>.md`; the second file of the same minute ends in `-2`."""
     again = f"-{number}" if number > 1 else ""
     return f"{now_local:%d-%m-%y_%H-%M}__{topic}{again}.md"
 
@@ -239,7 +238,7 @@ def render(
     template: str | None = None,
     git: Mapping[str, str] | None = None,
 ) -> Rendered:
-    """The memory document of a session. Nothing is in it that was not given."""
+    """The memory document of a session. It contains nothing that was not given."""
     page = _Page(session, now_local, spec_folder, git or {})
     tier = tier or tier_of(session)
     context_type = context_type or context_type_of(session)
@@ -289,7 +288,7 @@ def metadata(
     vector_status: str = "pending",
     git: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """What `metadata.json` says of the newest save."""
+    """The content of `metadata.json`, which describes the newest save."""
     return {
         "timestamp": now_local.isoformat(timespec="seconds"),
         "specFolder": spec_folder,
@@ -472,7 +471,7 @@ def _message_text(message: Message) -> str:
 
 
 def _flow(page: _Page) -> str:
-    """A chart of what was done and decided, in the order given."""
+    """A chart of observations and decisions, or of user messages, in the given order."""
     session = page.session
     steps = [(seen.title or shorten(seen.text, 60) or seen.kind, _decides(seen)) for seen in session.observations]
     if not steps:
@@ -493,7 +492,7 @@ def _flow(page: _Page) -> str:
 
 
 def chart(steps: Sequence[str]) -> str:
-    """Steps in the brackets that draw them, one after the other."""
+    """A Mermaid chart of steps in a row; each step includes the brackets that determine its shape."""
     nodes = [f"    s{number}{step}" for number, step in enumerate(steps, start=1)]
     chain = " --> ".join(f"s{number}" for number in range(1, len(nodes) + 1))
     return "\n".join(["```mermaid", "flowchart TD", *nodes, f"    {chain}", "```"])
@@ -501,7 +500,7 @@ def chart(steps: Sequence[str]) -> str:
 
 def _about(page: _Page) -> str:
     session = page.session
-    # The day alone: the same session saved again a minute later is the same text.
+    # Only the day, so that saving the same session again a minute later yields the same text.
     lines = [f"- Saved: {page.now_local:%Y-%m-%d}"]
     if page.spec_folder:
         lines.append(f"- Spec folder: {_code(page.spec_folder)}")
@@ -517,22 +516,22 @@ def counts_lines(messages: int, decisions: int, files: int) -> list[str]:
     return [f"- Counts: {', '.join(parts)}"] if parts else []
 
 
-# --- text that was given, made safe -----------------------------------------------
+# --- making given text safe -------------------------------------------------------
 
 
 def _escape(text: str) -> str:
-    """No comment can begin in given text, so no anchor can either, nor can one swallow what follows."""
+    """The text with comments disabled, so that it can neither contain an anchor nor comment out what follows."""
     return text.replace("<!--", "&lt;!--")
 
 
 def _inline(text: str) -> str:
-    """One line that opens no fence, wherever it stands."""
+    """The text on one line, which does not open a fence anywhere in the document."""
     line = _escape(" ".join(text.split()))
     return f"\\{line}" if line.startswith(("```", "~~~")) else line
 
 
 def _block(text: str) -> str:
-    """Paragraphs as given, every code fence closed; where fences cannot be told apart, all of it as code."""
+    """The text with every code fence closed; if its fences are ambiguous, all of it as one code block."""
     text = text.strip("\n").rstrip()
     if not may_hold(text):
         return _escape(text)
@@ -555,7 +554,7 @@ def _items(texts: Iterable[str]) -> str:
 
 
 def _hanging(text: str) -> str:
-    """The text of a list item: one with a fence of its own begins on the next line, so that it is one."""
+    """The text of a list item. Text with a fence starts on a line of its own, so that the fence remains one."""
     body = _block(text)
     if any(marker(line) for line in body.split("\n")):
         return "\n\n" + body + "\n"
@@ -563,7 +562,7 @@ def _hanging(text: str) -> str:
 
 
 def _entries(values: Mapping[str, object]) -> str:
-    """Fields as a list of names and values; what is nested as JSON, so that it reads back the same."""
+    """Fields as a list of names and values; nested values as JSON, so that nothing is lost."""
     parts = []
     for key, value in values.items():
         name = _inline(str(key))
@@ -585,7 +584,7 @@ def _json(value: object, *, indent: int | None = None) -> str:
 
 
 def _code(text: str) -> str:
-    """Code in a line, whatever back quotes it has itself."""
+    """Inline code, with more back quotes around it than it contains."""
     text = _inline(text)
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     if not longest:
@@ -609,7 +608,7 @@ def _values(*, front: str, title: str, page: _Page, sections: Mapping[str, str])
 
 
 def check_template(template: str) -> None:
-    """Refuse a template with placeholders that nothing can fill."""
+    """Raise Invalid if a template has unknown placeholders."""
     placeholders = {name.replace("-", "_") for name in SECTIONS} | {
         "front_matter",
         "title",
@@ -631,7 +630,7 @@ def check_template(template: str) -> None:
 
 
 def _fill(template: str, *, front: str, title: str, page: _Page, sections: Mapping[str, str]) -> str:
-    """The template with its placeholders filled. Sections it does not place follow at its end."""
+    """The template with its placeholders filled. Sections without a placeholder are appended."""
     check_template(template)
     values = _values(front=front, title=title, page=page, sections=sections)
     placed = {match[1].replace("-", "_") for match in _PLACEHOLDER.finditer(template)}
@@ -641,7 +640,7 @@ def _fill(template: str, *, front: str, title: str, page: _Page, sections: Mappi
 
     def value(match: re.Match[str]) -> str:
         name = match[1].replace("-", "_")
-        # A section twice would be a repeated anchor.
+        # A section is inserted only once, since anchors must not be repeated.
         text = "" if name in once and name not in ("title", "date", "time", "spec_folder") else values[name]
         once.add(name)
         return text

@@ -1,10 +1,10 @@
-"""Which English words say nothing about a memory by themselves?"""
+"""Which English words carry no information about a memory by themselves?"""
 
 from __future__ import annotations
 
 __all__ = ["COMMON_FILES", "DOCUMENT", "EXTENSIONS", "PLAIN"]
 
-# They stand in front of and behind names rather than in them; stop words are in `core.words`.
+# Words that occur around names rather than in them. Ordinary stop words are in `core.words`.
 _PLAIN = """
 able accordingly across act actual actually add added adding adds ago ahead allow allowed allows almost alone
 along already also although always among another anything appear approach appropriate around ask asked away back
@@ -40,7 +40,7 @@ use used useful uses using usually various via vs wait want wanted wants well we
 wherever whether whole whose wide within without worked working works worth write writing written wrong wrote
 yes yet zero
 """
-# Headings are made of them everywhere: two of them together still name nothing.
+# Words that headings are made of in any project: even two of them together name nothing in particular.
 _DOCUMENT = """
 acceptance achievement achievements action actions alternative alternatives analysis architecture artifact
 artifacts aspect assessment assumption assumptions background benefit benefits blocker blockers board bug bugs
@@ -71,7 +71,7 @@ _EXTENSIONS = """
 c cc cfg conf cpp cs css csv db go h hpp html ini ipynb java js json jsonc jsonl jsx kt lock lua md mdx mjs php
 pl ps1 py pyi r rb rs scss sh sql sqlite svelte swift tf toml ts tsx txt vue xml yaml yml zig
 """
-# Files that every folder has say nothing about this memory.
+# Files that most folders have, so that naming one says nothing about a memory.
 _COMMON_FILES = """
 readme.md spec.md plan.md tasks.md checklist.md decision-record.md implementation-summary.md research.md
 handover.md memory.md agents.md claude.md skill.md changelog.md package.json index.js index.ts main.py

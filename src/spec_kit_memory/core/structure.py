@@ -1,7 +1,7 @@
 """Where are a markdown body's fences, comments, headings and anchors?
 
-One pass over the lines. Whatever is in a code fence, a comment or a code span is
-text about markdown, not markdown, and is ignored here.
+One pass over the lines. Markdown inside a code fence, a comment or inline code does not
+count as structure and is ignored.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from spec_kit_memory.core.memory import Anchor, Heading, Warning_
 
 __all__ = ["DEEPEST", "Structure", "metadata_fence", "scan", "scanned", "slug", "too_deep"]
 
-DEEPEST = 20  # so many anchors may be around a line
+DEEPEST = 20  # the most anchors around a line
 
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
 _UNDERLINE = re.compile(r" {0,3}(={2,}|-{2,})[ \t]*$")
-# Blanks are taken once and for all (`*+`): tried again around what may stand between them, a million take hours.
+# Possessive repetitions (`*+`) for blanks: with backtracking, a line with a million blanks would take hours.
 _TAG = re.compile(r"<!--[ \t]*+(/?)[ \t]*+ANCHOR:[ \t]?([\w/-]+)[ \t]*+-->", re.IGNORECASE)
 _TAG_LIKE = re.compile(r"<!--[ \t]*+/?[ \t]*+ANCHOR:", re.IGNORECASE)
 _EXPLICIT_ID = re.compile(r"\{#([\w/.:-]+)\}$")
@@ -30,14 +30,14 @@ _NOT_PARAGRAPH = re.compile(r"[ \t]*(?:$|[-*+][ \t]|\d{1,9}[.)][ \t]|[>|#<]|(?:[
 _IMAGE_OR_LINK = re.compile(r"!?\[([^\[\]]{0,500})\]\([^()\s]{0,2000}\)")
 _EMPHASIS = re.compile(r"(\*\*|__|~~)(?=\S)([^*~]{1,500}?)(?<=\S)\1|(?<!\w)([*_])(?=\S)([^*_]{1,500}?)(?<=\S)\3(?!\w)")
 _NOT_SLUG = re.compile(r"[^\w\- ]")
-# Longer headings and lines with more tags are not written by people; the limits keep the time linear.
+# People do not write longer headings or lines with more tags; the limits keep the time linear.
 _HEADING_CHARACTERS = 300
 _TAGS_PER_LINE = 50
 
 
 @dataclass(slots=True)
 class Structure:
-    """Line ranges of what was found, in order of their first lines."""
+    """The structure of a text as line ranges, in order of their first lines."""
 
     anchors: list[Anchor] = field(default_factory=list)
     headings: list[Heading] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Structure:
     comments: list[tuple[int, int]] = field(default_factory=list)  # lines with nothing but comments
     tag_lines: list[int] = field(default_factory=list)
     warnings: list[Warning_] = field(default_factory=list)
-    nested_fences: bool = True  # still looking for fences inside fenced markdown
+    nested_fences: bool = True  # still allowing for fences inside fenced markdown
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class _Tag:
 
 @lru_cache(maxsize=4)
 def scanned(text: str, first_line: int) -> tuple[list[str], Structure]:
-    """Lines and structure of a text, for reading only: parsing and cutting it need the same, one after the other."""
+    """The lines and structure of a text, cached for parsing and splitting; callers must not modify them."""
     lines = text.split("\n")
     return lines, scan(lines, first_line=first_line)
 
@@ -90,7 +90,7 @@ def scan(lines: Sequence[str], *, first_line: int = 1) -> Structure:
 
 
 def slug(text: str) -> str:
-    """The name GitHub gives a heading in links."""
+    """The name that GitHub uses for a heading in links."""
     return _NOT_SLUG.sub("", text.strip().lower()).replace(" ", "-")
 
 
@@ -125,7 +125,7 @@ def _read_fence(lines: Sequence[str], number: int, closers: dict[int, dict[str, 
         return number
     nests = structure.nested_fences and opener.holds_markdown
     last, whole = fences.closing_line(lines, number, opener=opener, nests=nests)
-    # Looked for once to the end in vain, it would be looked for in vain below too, in quadratic time.
+    # If one search to the end of the text fails, later ones are not tried: together they would take quadratic time.
     structure.nested_fences &= whole
     structure.fences.append((number, last))
     return last
@@ -163,7 +163,7 @@ def _read_comments(
 
 
 def _without_comments(line: str) -> str:
-    """The line without its whole comments."""
+    """The line without complete comments."""
     if "<!--" not in line:
         return line
     pieces, position = [], 0
@@ -193,7 +193,7 @@ def _read_tag(line: str, number: int, start: int, *, tags: list[_Tag], structure
 
 
 def _read_open_comment(lines: Sequence[str], number: int, start: int, last_end: int, *, structure: Structure) -> int:
-    """A comment over several lines. One that nothing closes is ordinary text."""
+    """Read a comment of several lines. An unclosed one is ordinary text."""
     if last_end <= number:
         return number
     last = number + 1
@@ -224,7 +224,7 @@ def _read_underline(
     marks: list[tuple[int, int, str]],
     structure: Structure,
 ) -> None:
-    """A heading by underline: one line of plain text, alone in its paragraph, directly above."""
+    """Record an underlined heading: a paragraph of a single line of plain text, directly above the underline."""
     match = _UNDERLINE.match(lines[number - 1])
     above = lines[number - 2]
     if match is None or _NOT_PARAGRAPH.match(above):
@@ -248,7 +248,7 @@ def _plain(raw: str) -> tuple[str, str]:
 
 
 def _with_ranges(marks: list[tuple[int, int, str]], last_line: int) -> list[Heading]:
-    """Headings with the lines they govern; an equal slug gets a number, as on GitHub."""
+    """Headings with the lines of their sections; repeated slugs are numbered as on GitHub."""
     last_lines: dict[int, int] = {}
     open_marks: list[tuple[int, int]] = []  # level, line
     for line, level, _ in marks:
@@ -268,7 +268,7 @@ def _with_ranges(marks: list[tuple[int, int, str]], last_line: int) -> list[Head
 
 
 def _paired(tags: list[_Tag], warnings: list[Warning_]) -> list[Anchor]:
-    """Anchors whose two tags were found, ids compared without case."""
+    """Anchors that have both tags; ids are compared case-insensitively."""
     opened: dict[str, list[_Tag]] = {}
     open_names: set[str] = set()
     anchors = []
@@ -295,9 +295,9 @@ def _paired(tags: list[_Tag], warnings: list[Warning_]) -> list[Anchor]:
 
 
 def too_deep(ranges: Sequence[tuple[int, int]]) -> dict[int, None]:
-    """Which of these ranges of lines, in order of their first lines, are in more others than anybody nests?
+    """The positions of those line ranges, sorted by first line, that are nested in DEEPEST others or more.
 
-    Every piece of a text knows the anchors around it, so thousands around thousands would take quadratic time.
+    Every passage stores the anchors around it, so thousands of nested anchors would take quadratic time.
     """
     deep: dict[int, None] = {}
     open_until: list[int] = []
@@ -313,4 +313,4 @@ def too_deep(ranges: Sequence[tuple[int, int]]) -> dict[int, None]:
 def _anchor(start: _Tag, end: _Tag) -> Anchor:
     first = start.line if start.text_after else start.line + 1
     last = end.line if end.text_before else end.line - 1
-    return Anchor(start.id, first, max(last, first - 1))  # with nothing between its tags it ends before it begins
+    return Anchor(start.id, first, max(last, first - 1))  # an empty range ends one line before its first

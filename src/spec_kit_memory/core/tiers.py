@@ -1,7 +1,7 @@
-"""How much does each tier count for, and how does it age?
+"""How much does each tier count, and how does it age?
 
-One table; every other module reads it. Weight, boost and expiry are what a memory of
-that tier starts with; the rates are those of the decay models in `core.decay`.
+One table for all modules. Weight, boost and expiry are the initial values of a memory of
+that tier; the rates belong to the decay models in `core.decay`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ __all__ = ["MAX_BOOST", "TABLE", "TierRow"]
 
 @dataclass(frozen=True, slots=True)
 class TierRow:
-    weight: float  # 0 to 1, unless the document gives its own
+    weight: float  # 0 to 1, unless the document sets its own
     boost: float  # 0 to 3; the score uses boost / MAX_BOOST
     decays: bool  # under the half_life model
     expires_days: float | None  # after the document's own date; None: never
     turn_rate: float  # turns model: the factor per turn
-    linear_rate: float  # linear model: what a day takes away
-    linear_floor: float  # linear model: what always remains
+    linear_rate: float  # linear model: the loss per day
+    linear_floor: float  # linear model: the minimum
 
 
 TABLE: Mapping[Tier, TierRow] = MappingProxyType(
@@ -33,7 +33,7 @@ TABLE: Mapping[Tier, TierRow] = MappingProxyType(
         Tier.IMPORTANT: TierRow(0.8, 1.5, False, None, 1.0, 0.005, 0.3),
         Tier.NORMAL: TierRow(0.5, 1.0, True, None, 0.80, 0.01, 0.1),
         Tier.TEMPORARY: TierRow(0.3, 0.5, True, 7.0, 0.60, 0.05, 0.1),
-        # Expires at once: its tier keeps it out of search, so no date is ever needed.
+        # Expires at once: search excludes the tier, so no date is ever needed.
         Tier.DEPRECATED: TierRow(0.1, 0.0, False, 0.0, 1.0, 0.1, 0.05),
     }
 )

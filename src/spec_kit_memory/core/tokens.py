@@ -1,4 +1,4 @@
-"""How many tokens is a text? One estimate for the whole product: a quarter of its UTF-8 bytes."""
+"""How many tokens does a text have? One estimate for the whole product: a quarter of its UTF-8 bytes."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def count(text: str) -> int:
 
 
 def quoted(text: str) -> int:
-    """Bytes of a text as JSON, its two quotes included."""
+    """Bytes of a text as a JSON string, including its two quotes."""
     return _bytes(encode_basestring(text))
 
 
 def offsets(text: str) -> list[int]:
-    """Bytes of JSON before each line of a text, and of all: a line's end takes two, as a text's quotes do."""
+    """Bytes of JSON before each line of a text, and in total: a line end takes two bytes, as do a string's quotes."""
     if "\\" in text:
         return list(accumulate(map(quoted, text.split("\n")), initial=0))
-    # Without a backslash of its own, a text's lines end in JSON exactly where "\\n" stands.
+    # If the text has no backslash of its own, every "\\n" in its JSON is a line end.
     raw = encode_basestring(text)[1:-1].encode("utf-8", "surrogatepass")
     return list(accumulate(map((2).__add__, map(len, raw.split(b"\\n"))), initial=0))
 
@@ -37,7 +37,7 @@ def _bytes(text: str) -> int:
 
 
 def clip(text: str, budget_tokens: int) -> str:
-    """The longest beginning of `text` within the budget that ends with a line, else a sentence, else a word."""
+    """The beginning of `text` within the budget, cut at the end of a line, else of a sentence, else of a word."""
     if count(text) <= budget_tokens:
         return text
     raw = text.encode("utf-8", "surrogatepass")[: max(0, budget_tokens) * BYTES_PER_TOKEN]
@@ -55,7 +55,7 @@ def _whole(text: str, head: str) -> str:
 
 
 def _last_end(head: str, *, following: str) -> int:
-    """Where to cut: ends in the first half are passed over, since they would waste the budget."""
+    """Where to cut. Line and sentence ends in the first half are avoided, since they would waste the budget."""
     half = len(head) // 2
     if following == "\n":
         return len(head)

@@ -1,8 +1,8 @@
-"""Which memories does a prompt bring up by their trigger phrases?
+"""Which memories does a prompt match by their trigger phrases?
 
-A phrase matches when its words occur in the prompt as whole words, whatever their case, width
-or spacing. All phrases are looked up in one pass over the prompt: its words and pairs of
-neighbouring words are intersected with an index of how the phrases begin.
+A phrase matches if its words occur in the prompt as whole words; case, width and spacing do not
+matter. All phrases are looked up in one pass over the prompt: its words and pairs of adjacent
+words are intersected with an index of the beginnings of the phrases.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ _EMOJI = (
     "\u203c\u2049\u2139\u2194-\u21aa\u231a-\u23ff\u24c2\u25aa-\u25fe\u2600-\u27bf\u2934\u2935\u2b05-\u2b55\u3030\u303d"
     "\u3297\u3299\U0001f000-\U0001f3fa\U0001f400-\U0001faff"
 )
-# What writers leave out or add without meaning anything by it: vowels of Arabic and points of Hebrew, the Arabic
-# stretcher, the selectors of how an emoji looks, its skin, and signs without width, which also join emoji.
+# Characters that writers leave out or add without a change of meaning: Arabic vowels and Hebrew points, the Arabic
+# tatweel, variation selectors and skin tones of emoji, and characters without width, which also join emoji.
 _UNSPOKEN = (
     "[\u00ad\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed\u200b-\u200f"
     "\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f\U000e0100-\U000e01ef]+"
 )
-# A space between letters that need none is a word of its own, so that words that follow one another tell it.
+# A space between two letters of scripts without spaces is a word of its own, so that word sequences preserve it.
 _RUN = rf"[{_UNSPACED}]+|(?<=[{_UNSPACED}]) (?=[{_UNSPACED}])|[{_HANGUL}]|[^\W{_UNSPACED}{_HANGUL}]+|[^\w\s]"
-_ASCII_WORD = re.compile(r"\w+|[^\w\s]", re.ASCII)  # the same for most prompts, in half the time
-# Korean words carry their particle: the word before it is still whole.
+_ASCII_WORD = re.compile(r"\w+|[^\w\s]", re.ASCII)  # equivalent for ASCII prompts, in half the time
+# A Korean word may be followed by a particle without a space: it still counts as a whole word.
 _PARTICLES = (
     "(?:은|는|이|가|을|를|의|에|로|와|과|도|만|나|랑|께|에서|에게|한테|으로|까지|부터|처럼|보다|이나|이랑|마다|조차|이다|입니다)"
     rf"(?![\w{_HANGUL}])"
 )
 _LETTERS_PER_HALVING = 4
-RECENT_PROMPTS_NEEDED = 8  # below this, one prompt would make a phrase too general
+RECENT_PROMPTS_NEEDED = 8  # with fewer prompts, one or two matches would make a phrase too general
 TOO_GENERAL_SHARE = 0.25
 
 _PRODUCT: Mapping[str, tuple[str, ...]] = {
@@ -62,24 +62,24 @@ _LOADING: Mapping[str, tuple[str, ...]] = {
 }
 
 
-# What phones and word processors put in place of an apostrophe and a hyphen.
+# Apostrophes and hyphens as phones and word processors insert them.
 _TYPOGRAPHIC = {0x2018: "'", 0x2019: "'", 0x02BC: "'", 0x2010: "-", 0x2011: "-"}
 
 
 @cache
 def _pattern(source: str) -> re.Pattern[str]:
-    """Compiled when a text beyond ASCII comes: it takes longer than matching, and a hook runs once per prompt."""
+    """Compiled only for text beyond ASCII: compiling takes longer than matching, and a hook runs once per prompt."""
     return re.compile(source)
 
 
 @dataclass(frozen=True, slots=True)
 class TriggerMatch:
-    """A memory that a prompt brings up.
+    """A memory that a prompt matches.
 
-    `phrases` are as they were given, longest first. `confidence` is 1 - 0.5^(n/4), where n counts
-    the letters and digits of the matched phrases (a phrase inside another matched one is not counted
-    again; a letter of a script without case counts twice): three letters give 0.41, "save context"
-    0.85, twenty letters 0.97.
+    `phrases` are as written in the memory, longest first. `confidence` is 1 - 0.5^(n/4), where n is the
+    number of letters and digits in the matched phrases (a phrase inside another matched one is not counted
+    again; a letter of a script without case counts twice): three letters give 0.41, "save context" 0.85,
+    twenty letters 0.97.
     """
 
     memory_id: int
@@ -89,7 +89,7 @@ class TriggerMatch:
 
 @dataclass(frozen=True, slots=True)
 class PhraseSuggestion:
-    """Something the product offers because of a phrase of its own: save, search or checkpoint."""
+    """A feature suggested because of a built-in phrase in the prompt: save, search or checkpoint."""
 
     kind: str
     phrase: str
@@ -98,18 +98,18 @@ class PhraseSuggestion:
 def fold(text: str) -> str:
     """The form in which phrases and prompts are compared.
 
-    NFKC, case folded, white space folded, dotted and dotless i alike, without what writers leave out at will.
+    NFKC, case folded, white space folded, dotted and dotless i made equal, without optional characters.
     """
     if text.isascii():
         return " ".join(text.lower().split())
     folded = normalize("NFKC", normalize("NFKC", text).casefold())
-    # The dotted capital has become an i and a dot above.
+    # Case folding turns the dotted capital I into i and a combining dot.
     folded = folded.replace("i\u0307", "i").replace("\u0131", "i").translate(_TYPOGRAPHIC)
     return " ".join(_pattern(_UNSPOKEN).sub("", folded).split())
 
 
 def _words(text: str) -> list[str]:
-    """The words of a text; of scripts without spaces, and of Hangul, each letter."""
+    """The words of a text; in Hangul and scripts without spaces, each letter is a word."""
     if text.isascii():
         return _ASCII_WORD.findall(text)
     words: list[str] = []
@@ -124,14 +124,14 @@ def _words(text: str) -> list[str]:
 
 @lru_cache(maxsize=1)
 def _read(prompt: str) -> tuple[str, list[str], frozenset[str]]:
-    """A prompt, folded; its words; and the different ones. It is asked for phrases of several kinds."""
+    """The folded prompt, its words, and the set of them; cached, since several matchers read the same prompt."""
     text = fold(prompt)
     words = _words(text)
     return text, words, frozenset(words)
 
 
 def usable(phrase: str) -> bool:
-    """Long enough to trigger: three characters, or two where the script has no case, or a letter with its sign (C#)."""
+    """Is it long enough to trigger? Three characters, two in a script without case, or a letter and a sign (C#)."""
     return _long_enough(fold(phrase))
 
 
@@ -144,7 +144,7 @@ def _long_enough(folded: str) -> bool:
 
 
 def has_letters(phrase: str) -> bool:
-    """Digits and emoji count as letters."""
+    """Does it contain a letter, digit or emoji?"""
     return any(character.isalnum() or _is_emoji(character) for character in phrase)
 
 
@@ -161,7 +161,7 @@ def _part_of_word(character: str) -> bool:
 
 
 def _has_marks(words: frozenset[str]) -> bool:
-    """Does a sign stand among the words that belongs to the letter before it?"""
+    """Is one of the words a combining mark, which belongs to the letter before it?"""
     return any(
         len(word) == 1 and not ("\u3400" <= word <= "\u9fff" or word.isascii()) and category(word)[0] == "M"
         for word in words
@@ -169,7 +169,7 @@ def _has_marks(words: frozenset[str]) -> bool:
 
 
 def _whole(text: str, start: int, end: int) -> bool:
-    """Do words begin at `start` and end at `end`?"""
+    """Does a word begin at `start`, and does one end at `end`?"""
     return _breaks(text, start) and (_breaks(text, end) or _particle_follows(text, end))
 
 
@@ -201,10 +201,10 @@ def _occurs(phrase: str, text: str) -> bool:
 
 
 class Matcher:
-    """All trigger phrases, ready to be looked up.
+    """An index of all trigger phrases.
 
-    Measured against an Aho-Corasick automaton: building is five to ten times cheaper, which is what a
-    hook that runs once per prompt pays, and matching costs the same or less.
+    Measured against an Aho-Corasick automaton: building is five to ten times cheaper, which matters for a
+    hook that runs once per prompt, and matching costs the same or less.
     """
 
     def __init__(self, phrases: Iterable[tuple[int, str]]) -> None:
@@ -217,9 +217,9 @@ class Matcher:
             elif _long_enough(folded):
                 self._owners[folded] = {memory_id: phrase}
         self._alone: set[str] = set()
-        # By the first two words: the phrase, the words that follow them, whether it is all of letters without spaces.
+        # First two words -> (phrase, its further words, does it consist of scripts without spaces?) of each phrase.
         self._pairs: dict[tuple[str, str], list[tuple[str, list[str], bool]]] = {}
-        self._last: tuple[str, list[str]] = ("", [])  # a prompt is asked for its matches and then for their order
+        self._last: tuple[str, list[str]] = ("", [])  # the last prompt and its matches: `match` and `found` share them
         for folded in self._owners:
             self._enter(folded)
 
@@ -237,7 +237,7 @@ class Matcher:
     def match(
         self, prompt: str, *, weights: Mapping[int, float] | None = None, limit: int | None = None
     ) -> list[TriggerMatch]:
-        """Every memory one of whose phrases occurs: most phrases first, then longest, then heaviest."""
+        """Every memory with a matching phrase; sorted by number of phrases, longest phrase, and weight."""
         phrases_by_memory: dict[int, list[str]] = {}
         for folded in self._found(prompt):
             for memory_id in self._owners[folded]:
@@ -250,11 +250,11 @@ class Matcher:
         return [self._matched(memory_id, folded) for memory_id, folded in ranked[:limit]]
 
     def found(self, prompt: str) -> list[str]:
-        """The folded phrases that occur, for counting how general each one is."""
+        """The folded phrases that match, for counting how general each phrase is."""
         return sorted(self._found(prompt))
 
     def _found(self, prompt: str) -> list[str]:
-        last = self._last  # another thread may put its own there
+        last = self._last  # read once, as another thread may replace it
         if last[0] != prompt:
             self._last = last = (prompt, self._look_up(prompt))
         return last[1]
@@ -262,7 +262,7 @@ class Matcher:
     def _look_up(self, prompt: str) -> list[str]:
         text, words, different = _read(prompt)
         alone = list(self._alone & different)
-        # A word of the split is whole by construction, unless a mark continues it.
+        # A word from `_words` is whole by construction, unless a combining mark follows it.
         marked = not text.isascii() and _has_marks(different)
         singles = [phrase for phrase in alone if _occurs(phrase, text)] if marked else alone
         followed: dict[tuple[str, str], list[int]] = {}
@@ -302,7 +302,7 @@ def _letters(phrase: str) -> int:
 
 
 def suggestions(prompt: str, *, save_phrases: Iterable[str] = ()) -> list[PhraseSuggestion]:
-    """What the product offers for this prompt: at most one of each kind, for its longest phrase."""
+    """Suggestions for this prompt: at most one of each kind, with its longest phrase."""
     kinds = list(_PRODUCT)
     phrases = [(kinds.index(kind), phrase) for kind, phrases in _PRODUCT.items() for phrase in phrases]
     phrases += [(kinds.index("save"), phrase) for phrase in save_phrases]

@@ -1,6 +1,6 @@
-"""How does use make a memory count for more?
+"""How does use raise a memory's score?
 
-Access counts and their boost, the tally that batches them, and the arithmetic of
+Access counts and their boost, the accumulator that batches them, and the arithmetic of
 validation. Confidence is decimal, so that 0.5 + 4 × 0.1 is exactly 0.9.
 """
 
@@ -26,7 +26,7 @@ _FRESH = ((timedelta(hours=1), 2.0), (timedelta(days=1), 1.5))
 
 
 def boost(count: float, last_access: datetime | None, now: datetime) -> float:
-    """What use adds to a score, as a share of it: at most 0.2, and 0.4 within an hour of the last use."""
+    """The share of a score that use adds to it: at most 0.2, or 0.4 within an hour of the last use."""
     plain = min(_MOST, _PER_ACCESS * max(0.0, count))
     if last_access is None:
         return plain
@@ -34,7 +34,7 @@ def boost(count: float, last_access: datetime | None, now: datetime) -> float:
 
 
 def validated(confidence: Decimal, useful: bool) -> Decimal:
-    """The confidence after one more opinion, kept within 0 and 1."""
+    """The confidence after one more validation, limited to 0 to 1."""
     moved = confidence + _USEFUL if useful else confidence - _NOT_USEFUL
     return min(Decimal(1), max(Decimal(0), moved))
 
@@ -45,11 +45,10 @@ def promotable(count: int, confidence: Decimal) -> bool:
 
 
 class Accumulator:
-    """A tally of accesses that are not written yet.
+    """Counts accesses until they are written to the index.
 
-    Each access is one count and weighs a tenth; a memory is due at five tenths, everything is
-    due when the oldest entry has waited `wait`, and `drain` hands over the rest at the end.
-    Whole accesses are counted, so nothing is lost to rounding. Safe to share between threads.
+    A memory is due after `due_tenths` accesses, everything is due when the oldest count has waited
+    `wait`, and `drain` returns the rest at the end. Safe to share between threads.
     """
 
     def __init__(self, *, due_tenths: int = 5, wait: timedelta = timedelta(seconds=5)) -> None:
@@ -60,7 +59,7 @@ class Accumulator:
         self._lock = Lock()
 
     def add(self, memory_id: int, *, at: datetime, count: int = 1) -> dict[int, float]:
-        """Count an access; returns what is due to be written now, as counts per memory."""
+        """Count an access; returns the counts per memory that are due to be written now."""
         with self._lock:
             self._since = self._since or at
             self._counts[memory_id] = self._counts.get(memory_id, 0) + count
@@ -73,19 +72,19 @@ class Accumulator:
             return due
 
     def put_back(self, counts: Mapping[int, float], *, at: datetime) -> None:
-        """What was due and could not be written; it waits for the next time."""
+        """Return counts that were due but could not be written; they are due again later."""
         with self._lock:
             self._since = self._since or at
             for memory_id, count in counts.items():
                 self._counts[memory_id] = self._counts.get(memory_id, 0) + round(count)
 
     def due(self, at: datetime) -> dict[int, float]:
-        """What has waited long enough, for a caller with a clock."""
+        """The counts that have waited long enough, for periodic calls."""
         with self._lock:
             return self._take() if self._since is not None and at - self._since >= self._wait else {}
 
     def drain(self) -> dict[int, float]:
-        """Everything that is left, for when the process ends."""
+        """All remaining counts, to be written when the process ends."""
         with self._lock:
             return self._take()
 

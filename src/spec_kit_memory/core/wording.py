@@ -1,12 +1,12 @@
-"""How many of what, and what is it called? How English counts, and how JSON names things."""
+"""How are numbers worded in English, and how are attributes named in JSON?"""
 
 from __future__ import annotations
 
 __all__ = ["camel", "change_name", "counted", "json_name"]
 
-# What a caller gives and gets has one name, though it has a shorter one inside.
+# Attributes whose public name, in parameters and answers, differs from their internal name.
 _GIVEN_AS = {"tier": "importanceTier", "weight": "importanceWeight", "triggers": "triggerPhrases"}
-# A change of these is told as what somebody did.
+# A change of these attributes is reported under a name for what was changed.
 _CHANGED_AS = {
     "content_hash": "text",
     "confidence": "validations",
@@ -16,7 +16,7 @@ _CHANGED_AS = {
 
 
 def counted(count: int, singular: str, many: str = "") -> str:
-    """A number with its noun: 1 memory, 2 memories; with a verb, say both: ("file is", "files are")."""
+    """A number with its noun: 1 memory, 2 memories. With a verb, pass both forms: ("file is", "files are")."""
     return f"{count:,} {singular if count == 1 else many or _plural(singular)}"
 
 
@@ -27,16 +27,16 @@ def _plural(noun: str) -> str:
 
 
 def camel(name: str) -> str:
-    """snake_case as JSON has it."""
+    """A snake_case name in camelCase, as in JSON."""
     head, *rest = name.strip("_").split("_")
     return head + "".join(part[:1].upper() + part[1:] for part in rest)
 
 
 def json_name(attribute: str) -> str:
-    """The name by which an attribute of a memory is given and answered."""
+    """The name of a memory's attribute in parameters and answers."""
     return _GIVEN_AS.get(attribute) or camel(attribute)
 
 
 def change_name(attribute: str) -> str:
-    """The name of what changed, where it is told that something did."""
+    """The name of a memory's attribute in reports of changes."""
     return _CHANGED_AS.get(attribute) or json_name(attribute)

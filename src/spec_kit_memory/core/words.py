@@ -1,8 +1,8 @@
 """Which words does a text consist of, in any language, for the text index?
 
-The index cuts at everything that is not a letter or digit. Three things it cannot do are
-done here, alike for texts and queries: scripts without spaces become single characters and
-pairs, vowel signs that it would cut at become letters, and `camelCase` gives its parts too.
+The index splits at everything that is not a letter or digit. This module does three things that it
+cannot do, in the same way for texts and queries: it turns scripts without spaces into single characters
+and pairs, replaces vowel signs at which words would be split, and adds the parts of `camelCase` names.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["content", "for_index", "for_query", "occurrences", "plain", "stem", 
 MOST_TERMS = 64
 MOST_CHARACTERS = 10_000
 
-# Han, kana, Bopomofo, Thai, Lao, Khmer, Myanmar; and Hangul, which has spaces but glues endings to words.
+# Han, kana, Bopomofo, Thai, Lao, Khmer, Myanmar; and Hangul, which has spaces but attaches endings to words.
 _UNSPACED = (
     "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0edf\u1000-\u1049\u1050-\u109f\u1100-\u11ff\u1780-\u17d3\u17dc-\u17e9"
     "\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u318f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf"
     "\u4e00-\u9fff\ua960-\ua97f\ua9e0-\ua9fe\uaa60-\uaa7f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
 )
-# Accents that did not melt into a letter, Hebrew points, Arabic vowels and the Arabic stretcher: left out.
+# Combining accents that NFKC did not compose, Hebrew points, Arabic vowels and the Arabic tatweel: removed.
 _DROPPED = (
     "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed"
 )
@@ -33,7 +33,7 @@ _INDIC = "\u0900-\u0dff\u0f00-\u0fff"
 
 
 def _signs() -> dict[int, int]:
-    """Vowel signs and tones are no letters to the index; in the private area they are, and nobody else is there."""
+    """Replacements for vowel signs and tones, which the index does not treat as letters: private use characters."""
     ranges = [(0x0900, 0x0FFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0xA9E0, 0xA9FF), (0xAA60, 0xAA7F)]
     marks = [at for first, last in ranges for at in range(first, last + 1) if unicodedata.category(chr(at))[0] == "M"]
     return {at: 0xE000 + place for place, at in enumerate(marks)}
@@ -46,29 +46,29 @@ _SPECIAL = re.compile(f"[{_UNSPACED}{_DROPPED}{_INDIC}\u0400-\u04ff\u0621-\u064a
 _TO_DROP = re.compile(f"[{_DROPPED}]+")
 _TO_BLANK = re.compile("[\ud800-\udfff]+")
 _INDIC_RUN = re.compile(f"[{_INDIC}]+")
-# Spellings that writers do not tell apart: of some Arabic letters, of ё, and ß, which has no capital.
+# Spellings that writers use interchangeably: of some Arabic letters, of ё, and of ß, which has no capital.
 _SAME = str.maketrans({"ß": "ss", "آ": "ا", "أ": "ا", "إ": "ا", "ى": "ي", "ة": "ه", "ё": "е", "Ё": "Е"})
-# The Arabic article and what is written in one word with it, where a word remains.
+# The Arabic article, with prefixes written in one word with it, if at least three letters remain.
 _ARTICLE = re.compile("(?<![\u0621-\u064a])(?:[وفبك]?ال|لل)(?=[\u0621-\u064a]{3})")
-# Russian endings of number, case and gender, the longest first, where a stem of four letters remains.
+# Russian endings of number, case and gender, if a stem of at least four letters remains.
 _ENDING = re.compile(
     "(?<=[а-я]{4})(?:ого|его|ому|ему|ыми|ими|ами|ями|ией|иям|иях|ев|ов|ие|ье|ей|ий|ой|ый|ем|им|ом|ым|ам|ям|ая|яя|ое|ее"
     "|ые|их|ых|ую|юю|ах|ях|ию|ия|ья|а|е|и|й|о|у|ы|ь|ю|я)(?![а-я])",
     re.IGNORECASE,
 )
 
-# A capital after a small letter, or the last one of several before small letters. Starting with the
-# capital keeps plain text fast: the scan stops at capitals only.
+# A capital after a small letter, or the last of several capitals before small letters. The pattern starts with
+# the capital, so that the scan of plain text is fast: it stops at capitals only.
 _HUMP = re.compile(r"[A-Z](?:(?<=[a-z][A-Z])|(?<=[A-Z][A-Z])(?=[a-z]{2}))")
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9]*")
-_WORD = re.compile("[\\w\ue000-\uf8ff]+")  # of a text without "_"
+_WORD = re.compile("[\\w\ue000-\uf8ff]+")  # for texts without "_"
 _PLAIN_WORD = re.compile(r"[^\W_]+")
-# Parts that make one name: v1.2.3, file.py, snake_case. It starts at a word's start, or long words cost their square.
+# Parts of one name: v1.2.3, file.py, snake_case. It starts at a word's start, else long words take quadratic time.
 _COMPOUND = re.compile(r"(?<!\w)[^\W_]++(?:[_./:@-][^\W_]++)+")
 
 
 def for_index(text: str) -> str:
-    """The text as the index should read it; the same object where there is nothing to do."""
+    """The text to be given to the index; the same object if nothing has to be changed."""
     prepared = _composed(text)
     if _has_special(prepared):
         prepared = _RUN.sub(_characters_and_pairs, _one_spelling(prepared))
@@ -77,7 +77,10 @@ def for_index(text: str) -> str:
 
 
 def for_query(text: str) -> tuple[str, ...]:
-    """The terms to look up, in order, none twice, the least telling ones left out. One with spaces is a phrase."""
+    """The distinct terms to look up, in order, without stop words; the most specific ones if there are too many.
+
+    A term with spaces is a phrase.
+    """
     prepared = _prepare(text[:MOST_CHARACTERS])
     terms: dict[str, None] = {}
     for term in _terms(prepared):
@@ -90,7 +93,7 @@ def for_query(text: str) -> tuple[str, ...]:
 
 
 def plain(text: str) -> tuple[str, ...]:
-    """All words of a text as a person reads them, folded, in order; parts of names beside the whole."""
+    """All distinct words of a text, folded, in order; camelCase names whole and in parts."""
     ordered: dict[str, None] = {}
     for word in _PLAIN_WORD.findall(unicodedata.normalize("NFKC", text)):
         ordered.setdefault(word.casefold())
@@ -100,19 +103,19 @@ def plain(text: str) -> tuple[str, ...]:
 
 
 def content(text: str) -> tuple[str, ...]:
-    """The words that carry a question; all of them where there are no others."""
+    """The words without stop words; all of them if there are only stop words."""
     folded = [word.casefold() for word in _PLAIN_WORD.findall(unicodedata.normalize("NFKC", text[:MOST_CHARACTERS]))]
     every = dict.fromkeys(folded)
     return tuple(word for word in every if word not in _STOP_WORDS) or tuple(every)
 
 
 def unspaced(word: str) -> bool:
-    """Is this in a script without spaces, where a part of a run may be a word?"""
+    """Is this in a script without spaces, where part of a run of characters may be a word?"""
     return not word.isascii() and _RUN.search(word) is not None
 
 
 def occurrences(text: str, concept: str) -> int:
-    """How often a concept stands in a text: its words in a row, whatever their endings, else its rarest one."""
+    """How often a concept occurs in a text: its stemmed words in sequence; if never, its rarest word."""
     if unspaced(concept):
         return _composed(text).casefold().count(_composed(concept).casefold())
     concept_stems = _stems(concept)
@@ -131,7 +134,7 @@ def occurrences(text: str, concept: str) -> int:
 
 
 def _stems(text: str) -> list[tuple[str, ...]]:
-    """The words of a text in order, as the index has them: each with the parts of its name, if it has any."""
+    """The stems of the words of a text, in order, as in the index: for each word, itself and its camelCase parts."""
     stem_groups = []
     for word in _WORD.findall(_prepare(text).replace("_", " ")):
         parts = () if word.islower() else _parts(word)
@@ -140,7 +143,7 @@ def _stems(text: str) -> list[tuple[str, ...]]:
 
 
 def stem(word: str) -> str:
-    """A word without its commonest English endings, only to compare two words with each other."""
+    """A word without the most common English endings; only for comparing words with each other."""
     if len(word) > 4 and word.endswith("ies"):
         return f"{word[:-3]}y"
     if len(word) > 5 and word.endswith("ing"):
@@ -153,7 +156,7 @@ def stem(word: str) -> str:
 
 
 def _prepare(text: str) -> str:
-    """A text with everything done to it but the cutting of runs."""
+    """The normalised text, before scripts without spaces are split."""
     composed = _composed(text)
     return _one_spelling(composed) if _has_special(composed) else composed
 
@@ -166,12 +169,12 @@ def _composed(text: str) -> str:
 
 
 def _has_special(text: str) -> bool:
-    """Dashes and arrows are in most English texts: only what is not ASCII is worth a closer look."""
+    """Does the text need `_one_spelling`? Only its non-ASCII characters are searched: most English texts have few."""
     return not text.isascii() and _SPECIAL.search("".join(_NOT_ASCII.findall(text))) is not None
 
 
 def _one_spelling(text: str) -> str:
-    """One spelling for what is the same, and letters where the index would cut a word."""
+    """The text with equivalent spellings unified, and with letters for vowel signs at which the index would split."""
     text = _TO_BLANK.sub(" ", _TO_DROP.sub("", text)).translate(_SAME)
     text = _ENDING.sub("", _ARTICLE.sub("", text))
     return _INDIC_RUN.sub(lambda run: run[0].translate(_LETTER_OF_SIGN), text)
@@ -237,7 +240,7 @@ def _humps(text: str) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def _parts(word: str) -> tuple[str, ...]:
-    """What a camelCase name is made of; nothing for any other word."""
+    """The parts of a camelCase name; empty for any other word."""
     cuts = [hump.start() for hump in _HUMP.finditer(word)]
     if not cuts:
         return ()
@@ -245,11 +248,11 @@ def _parts(word: str) -> tuple[str, ...]:
 
 
 def _plainness(term: str) -> tuple[bool, int]:
-    """Names with digits and long words tell most; sorted so that they come first."""
+    """Sort key: names with digits, then long words, are the most specific and come first."""
     return (not any(letter.isdigit() for letter in term), -len(term))
 
 
-# The commonest words of seven languages, without those that mean something in another one of them.
+# The most common words of seven languages, without those that are content words in another one of them.
 _COMMON = """
 a about after all an and any are as at be because been before being but by can could did do does doing for from had
 has have having he her here hers him his how i if in into is it its just me more most my nor not of off on once only

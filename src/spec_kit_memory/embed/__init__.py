@@ -1,7 +1,7 @@
 """What does a text mean, as numbers?
 
-An embedder turns texts into unit vectors, and, where the model allows, token states for
-late interaction from the same forward pass. Queries and documents are separate calls.
+An embedder turns texts into unit vectors and, if the model supports it, token states for late
+interaction from the same forward pass. Queries and documents have separate methods.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["BatchEmbedder", "Embedder", "Embedding", "QueryEmbedding", "open_emb
 
 
 def open_embedder(semantic: Semantic) -> Embedder | None:
-    """The configured provider, or None for text only. Opening is cheap; loading happens at first use."""
+    """The configured provider, or None for text search only. Opening is cheap; the model is loaded at first use."""
     if not semantic.enabled or semantic.model == "none":
         return None
     if semantic.model == "local":

@@ -1,4 +1,4 @@
-"""What does an embedder return? The types that all of them use."""
+"""What does an embedder take and return? The types that all embedders share."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["BatchEmbedder", "Embedder", "Embedding", "QueryEmbedding"]
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    vector: np.ndarray  # float32, length 1
-    states: bytes | None = None  # packed token states, see `token_states`; None: the model has none
+    vector: np.ndarray  # float32, unit length
+    states: bytes | None = None  # packed token states, see `token_states`; None if the model has none
 
 
 @dataclass(frozen=True, slots=True)
 class QueryEmbedding:
     vector: np.ndarray
     states: np.ndarray | None = None  # float32 (tokens, dimensions), unit rows
-    # Mean and spread of the cosines that unrelated texts have to it. None: the model does not say.
+    # Mean and standard deviation of its cosines to unrelated texts; None if the model does not provide them.
     unrelated: tuple[float, float] | None = None
 
 
@@ -31,7 +31,7 @@ class Embedder(Protocol):
     def name(self) -> str: ...
     @property
     def dimensions(self) -> int:
-        """A remote model whose dimensions nobody said is asked, and may be unavailable."""
+        """May call a remote model whose dimensions are not configured, and fail if that is unavailable."""
         ...
 
     @property
@@ -42,6 +42,6 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class BatchEmbedder(Protocol):
-    """An embedder that takes the texts of one question in one call. The others are asked one by one."""
+    """An embedder that takes all texts of one question in one call; others get one call per text."""
 
     def embed_queries(self, texts: Sequence[str]) -> list[QueryEmbedding]: ...

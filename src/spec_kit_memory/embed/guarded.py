@@ -42,7 +42,7 @@ class Guarded:
             return _checked(self._inner.embed_query(text))
 
     def embed_queries(self, texts: Sequence[str]) -> list[QueryEmbedding]:
-        """In one call where the embedder takes several; all of them, or an error."""
+        """Uses one call if the embedder supports batches. Returns an embedding for every text, or raises."""
         if len(texts) == 1 or not isinstance(self._inner, BatchEmbedder):
             return [self.embed_query(text) for text in texts]
         with _failing_as(EmbeddingFailed):
@@ -71,7 +71,7 @@ def _checked(embedding: QueryEmbedding) -> QueryEmbedding:
 
 @contextmanager
 def _saying_what_it_is() -> Iterator[None]:
-    """No text of the user's is to blame where the model cannot be asked how long its vectors are."""
+    """For calls without a text of the user's: any failure means that the provider is unavailable."""
     with _failing_as(ProviderUnavailable):
         try:
             yield

@@ -1,7 +1,7 @@
 """What does a text mean, for a test that must not load a model?
 
 Deterministic feature hashing: texts that share words, word pairs or parts of words get similar
-vectors, on any machine, with nothing but numpy. It ships so that nobody needs a mock.
+vectors, on any machine, with nothing but numpy. It is part of the package so that tests need no mock.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ __all__ = ["HashingEmbedder"]
 
 _WORD = re.compile(r"\w+")
 _PART_LENGTH = 3
-# Whole words say more than their parts, which are many.
+# Whole words weigh more than their parts, which are numerous.
 _WEIGHTS = {"word": 1.0, "pair": 0.5, "part": 0.35}
 
 
-_MOST_STATES = 512  # as many as a model's window has: a line of a megabyte is one passage
+_MOST_STATES = 512  # as in a model's window: a passage may be a line of a megabyte
 
 
 class HashingEmbedder:
@@ -59,7 +59,7 @@ class HashingEmbedder:
         return Embedding(vector=self._vector(words), states=packed)
 
     def _vector(self, words: Sequence[str]) -> np.ndarray:
-        # A text without words still needs a direction: a fixed one, far from most others.
+        # A text without words still needs a direction: a fixed one, unrelated to most others.
         vector = np.zeros(self.dimensions)
         for kind, feature in _features(words) if words else [("word", "")]:
             vector += _WEIGHTS[kind] * _direction(f"{kind}:{feature}", self.dimensions)
@@ -97,7 +97,7 @@ def _word_state(word: str, dimensions: int) -> np.ndarray:
 
 @lru_cache(maxsize=50_000)
 def _direction(feature: str, dimensions: int) -> np.ndarray:
-    """A random-looking direction of length 1 that depends on the feature alone."""
+    """A pseudorandom unit vector that depends only on the feature."""
     raw = hashlib.shake_128(feature.encode("utf-8", "surrogatepass")).digest(dimensions // 8)
     signs = np.unpackbits(np.frombuffer(raw, dtype=np.uint8)).astype(np.float32) * 2 - 1
     direction: np.ndarray = signs / np.sqrt(dimensions)

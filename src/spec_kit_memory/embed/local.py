@@ -1,15 +1,15 @@
 """What does a text mean, to the bundled model, without a network?
 
-snowflake-arctic-embed-s (int8 ONNX): the vector is the CLS token's last state, length 1, of
-at most 512 tokens; queries, and only queries, get the model's prefix. The other states of the
-same pass are kept for content words (see embed/token_states.py), as signs against a fixed mean.
+snowflake-arctic-embed-s (int8 ONNX): the vector is the CLS token's last state, scaled to unit length,
+of at most 512 tokens; queries, and only queries, get the model's prefix. The other states of the same
+pass are stored for content words (see embed/token_states.py), as signs relative to a fixed mean.
 
-`model/token_mean.npy` is that mean, made from random runs of the model's own vocabulary (see
-benchmarks/embedding.py): measured no worse than a mean of real text, and it leans to no kind of
-text. It is a constant of the packed form: with another mean, stored bits would lie.
+`model/token_mean.npy` is that mean, computed from random runs of the model's own vocabulary (see
+benchmarks/embedding.py): measured to be no worse than a mean of real text, and not biased to any kind of
+text. It is a constant of the packed format: with another mean, stored bits would be wrong.
 
-`model/unrelated.npy` has the vectors of some texts about anything. Their cosines to a query say what an unrelated
-passage has: some questions are near to everything. Nothing that is stored depends on it.
+`model/unrelated.npy` has the vectors of texts on arbitrary topics. Their cosines to a query are a baseline for
+unrelated passages, since some questions are close to everything. No stored data depends on it.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ HASHES = {
     "token_mean.npy": "02450703bab01151afd43513070cffaa21baf39218fec48c938ef541aabd1d75",
     "unrelated.npy": "0c71e7613aab811ce98f5f1e0e37717b07ee240acf243639b6a9ba3fcc2ba63c",
 }
-# What stored vectors and states depend on.
+# The files on which stored vectors and states depend.
 _STORED_WITH = ("model.onnx", "tokenizer.json", "token_mean.npy")
 _REINSTALL = "run `pip install --force-reinstall spec-kit-memory`; until then search works by text"
 QUERY_PREFIX = "Represent this sentence for searching relevant passages: "
 MOST_TOKENS = 512
-# A tokenizer reads all it is given; 512 tokens never reach this far in text that has words.
+# A tokenizer processes its whole input; in text made of words, the first 512 tokens are well within this length.
 _MOST_CHARACTERS = 20_000
-# More passes at once than this gain little and take 40 MB each.
+# More parallel passes gain little and take 40 MB each.
 _MOST_WORKERS = 4
 
-# Words that match everywhere and so tell passages apart nowhere. A constant of the packed form, as the mean is.
+# Words that occur everywhere and so do not distinguish passages. A constant of the packed format, like the mean.
 _STOP_WORDS = (
     "a about after all also am an and any are as at be been before being but by can could d did do does doing "
     "for from had has have having he her here hers him his how i if in into is it its itself just ll m may me "
@@ -64,7 +64,7 @@ _STOP_WORDS = (
 
 
 class _Kinds:
-    """What kind of word a token is, found out when it first occurs: for the whole vocabulary it takes 26 ms."""
+    """The kind of each token, determined when it first occurs: for the whole vocabulary it would take 26 ms."""
 
     _STOP_WORDS = frozenset(_STOP_WORDS.split())
 
@@ -75,7 +75,7 @@ class _Kinds:
         self._continues = np.zeros_like(self._is_known_token)
 
     def of(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """For each token: does it carry no content, and does it go on with the word before it?"""
+        """For each token: is it without content, and does it continue the previous token's word?"""
         for place in set(ids[~self._is_known_token[ids]].tolist()):
             token = self._tokenizer.id_to_token(place)
             word = token.removeprefix("##")
@@ -83,7 +83,7 @@ class _Kinds:
             self._dropped[place] = (
                 token in self._STOP_WORDS or not any(letter.isalnum() for letter in word) or _special(token)
             )
-            self._is_known_token[place] = True  # last: another thread may look
+            self._is_known_token[place] = True  # set last, because other threads may read it
         return self._dropped[ids], self._continues[ids]
 
 
@@ -92,14 +92,14 @@ class _Loaded:
     tokenizer: Any
     session: Any
     mean: np.ndarray
-    unrelated: np.ndarray  # vectors of texts about anything
+    unrelated: np.ndarray  # vectors of texts on arbitrary topics
     kinds: _Kinds
-    prefix_tokens: int  # where a query's own tokens begin
-    failures: tuple[type[Exception], ...]  # what the runtime raises
+    prefix_tokens: int  # position of the first token of a query's own text
+    failures: tuple[type[Exception], ...]  # exceptions of the runtime
 
 
 class LocalEmbedder:
-    """The bundled model. Made in no time, loaded at first use, safe to share between threads."""
+    """The bundled model. Cheap to create, loaded at first use, safe to share between threads."""
 
     name = "snowflake-arctic-embed-s"
     dimensions = 384
@@ -130,8 +130,8 @@ class LocalEmbedder:
         return self._passes(lambda text: _document(loaded, text), texts)
 
     def _passes(self, embed: Callable[[str], _Made], texts: Sequence[str]) -> list[_Made]:
-        """One text per pass, several at once: padding costs more than batches gain, and with weights in int8 a
-        text's vector would depend on which texts happened to share its batch."""
+        """One text per pass, several passes in parallel, no batches: padding costs more than batches gain, and with
+        int8 weights a text's vector would depend on the other texts in its batch."""
         if self._workers == 1 or len(texts) < 2:
             return [embed(text) for text in texts]
         # Longest first, so that no worker is left with a long text when the others are done.
@@ -158,8 +158,8 @@ def _cores() -> int:
 
 
 def _open(folder: Path) -> _Loaded:
-    # Official builds of onnxruntime (since 1.29) report to their maker over HTTPS and leave a device id in the
-    # home folder, unless this is set before the import. A call after it comes too late for the first report.
+    # Official builds of onnxruntime (since 1.29) send telemetry over HTTPS and write a device id to the home
+    # folder, unless this is set before the import. Disabling it later would be too late for the first report.
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     try:
         import onnxruntime
@@ -174,9 +174,9 @@ def _open(folder: Path) -> _Loaded:
     tokenizer.no_padding()
     tokenizer.enable_truncation(MOST_TOKENS)
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1  # several passes at once use the cores better than several threads in one
+    options.intra_op_num_threads = 1  # parallel passes use the cores better than several threads in one pass
     options.inter_op_num_threads = 1
-    options.enable_mem_pattern = False  # plans for one length are useless for the next; 25 MB less, same speed
+    options.enable_mem_pattern = False  # texts differ in length, so patterns are useless; 25 MB less, same speed
     options.log_severity_level = 3
     failures = (runtime.Fail, runtime.RuntimeException, runtime.InvalidArgument)
     try:
@@ -210,13 +210,13 @@ def _special(token: str) -> bool:
 
 
 def _content(loaded: _Loaded, ids: np.ndarray) -> np.ndarray:
-    """Places of content words. A stop word that a piece continues is the start of another word."""
+    """Positions of content words. A stop word continued by the next token is the beginning of another word."""
     dropped, continues = loaded.kinds.of(ids)
     return np.flatnonzero(~dropped | np.append(continues[1:], False))
 
 
 def _query_words(loaded: _Loaded, ids: np.ndarray) -> np.ndarray:
-    """Places of the query's content words, or of all it has where every word is a stop word."""
+    """Positions of the query's content words, or of all its words if they are all stop words."""
     places = _content(loaded, ids)
     places = places[places >= loaded.prefix_tokens]
     return places if len(places) else np.arange(loaded.prefix_tokens, len(ids) - 1)
@@ -229,7 +229,7 @@ def _document(loaded: _Loaded, text: str) -> Embedding:
 
 
 def _tokens(loaded: _Loaded, text: str) -> np.ndarray:
-    # Half of a surrogate pair cannot be encoded; everything else can.
+    # Lone surrogates cannot be encoded and are replaced.
     readable = text[:_MOST_CHARACTERS].encode("utf-8", "replace").decode()
     return np.array(loaded.tokenizer.encode(readable).ids, dtype=np.int64)
 

@@ -1,8 +1,8 @@
 """What does a text mean, to a model behind an OpenAI-compatible /v1/embeddings?
 
-OpenAI, Ollama, llama.cpp, vLLM and LM Studio use the same format. Every call has a deadline,
-whatever the other side does; a response is used only after it has been validated. An error says in its
-details (`perhaps_text`) when it may be about the text and not about the provider.
+OpenAI, Ollama, llama.cpp, vLLM and LM Studio use the same format. Every call ends by its deadline,
+whatever the server does; a response is used only after it has been validated. The detail `perhaps_text`
+of an error means that the text may be the cause rather than the provider.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
 __all__ = ["RemoteEmbedder"]
 
-# Dimensions that need no question; other models are asked once.
+# Dimensions of well-known models; for others, one request is sent to find out.
 _KNOWN = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
 _BATCH_TEXTS = 64
-_BATCH_CHARACTERS = 100_000  # OpenAI takes 300,000 tokens a request
-_MOST_CHARACTERS = 24_000  # OpenAI takes 8,192 tokens a text
+_BATCH_CHARACTERS = 100_000  # OpenAI's limit is 300,000 tokens per request
+_MOST_CHARACTERS = 24_000  # OpenAI's limit is 8,192 tokens per text
 _MOST_ANSWER_BYTES = 64_000_000
 _TRIES = 3
-QUERY_SECONDS = 3.0  # somebody waits for a search; text is there at once
+QUERY_SECONDS = 3.0  # short, since a user waits for a search and text search needs no model
 _MOST_WAIT_SECONDS = 8.0
-_BLANK = "(empty)"  # some servers refuse an empty text, and with it the batch
+_BLANK = "(empty)"  # some servers refuse a whole batch if one text is empty
 
 
 class _PassingError(Exception):
-    """A failure that the next try may not meet."""
+    """A failure that may be temporary, so that a retry makes sense."""
 
     def __init__(self, error: SpecKitMemoryError, *, wait_seconds: float | None = None) -> None:
         super().__init__(error.message)
@@ -48,7 +48,7 @@ class _PassingError(Exception):
 
 
 class RemoteEmbedder:
-    """A remote model. Made without a connection; safe to share between threads. It has no token states."""
+    """A remote model. Created without connecting; safe to share between threads. It has no token states."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class RemoteEmbedder:
 
     @property
     def dimensions(self) -> int:
-        """Of the configured or a well-known model; else the model is asked."""
+        """As configured, or as known for the model; otherwise taken from the response to a request."""
         if self._dimensions is None:
             self._embed(["dimensions"])
         return self._dimensions or 0
@@ -120,7 +120,7 @@ class RemoteEmbedder:
         return min(QUERY_SECONDS if self._query_seconds is None else self._query_seconds, self._timeout_seconds)
 
     def _request(self, question: dict[str, object], *, seconds: float) -> object:
-        """The parsed answer, after a few tries that all end by one deadline."""
+        """The parsed response; temporary failures are retried until the deadline."""
         deadline = time.monotonic() + seconds
         for attempt in range(1, _TRIES + 1):
             try:
@@ -143,7 +143,7 @@ class RemoteEmbedder:
         except (httpx2.ConnectError, httpx2.UnsupportedProtocol, httpx2.InvalidURL) as error:
             raise self._unreachable(error) from error
         except (httpx2.HTTPError, httpx2.StreamError) as error:
-            # It was reached, and then said nothing or hung up: a text may have been too much for it.
+            # The server was reached but did not respond or closed the connection: a text may have been too long for it.
             raise _PassingError(self._unreachable(error, perhaps_text=True)) from error
         if status != 200:
             self._refuse(status, body, retry_after=retry_after)
@@ -177,7 +177,7 @@ class RemoteEmbedder:
         with self._lock:
             if self._client is None:
                 headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-                # A redirect would carry the texts to an address that nobody configured.
+                # A redirect would send the texts to an address that is not configured.
                 self._client = httpx2.Client(headers=headers, follow_redirects=False)
             return self._client
 
@@ -204,7 +204,7 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _body(response: httpx2.Response, *, deadline: float, url: str) -> bytes:
-    """All of the body, unless it drips past the deadline or never ends."""
+    """The whole body; raises if it is too long or not complete by the deadline."""
     parts: list[bytes] = []
     size = 0
     for part in response.iter_bytes():
@@ -218,7 +218,7 @@ def _body(response: httpx2.Response, *, deadline: float, url: str) -> bytes:
 
 
 def _vectors(answer: object, *, count: int, url: str) -> list[np.ndarray]:
-    """The unit vectors of an answer in the order of the texts, or an error that says what is wrong with it."""
+    """The unit vectors of a response, in the order of the texts; raises EmbeddingFailed if it is invalid."""
     rows = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(rows, list) or len(rows) != count:
         received = counted(len(rows), "vector") if isinstance(rows, list) else "no vectors"
@@ -243,7 +243,7 @@ def _row(row: object, place: int) -> tuple[int, object]:
 
 
 def _numbers(values: Any) -> np.ndarray | None:
-    """A finite vector with a direction, or None."""
+    """A finite vector that is not zero, or None."""
     if not isinstance(values, list) or not values or not all(type(value) in (int, float) for value in values):
         return None
     try:
