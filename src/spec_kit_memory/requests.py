@@ -115,6 +115,11 @@ class SearchRequest(Request, verb="search", needs=("query", "concepts"), without
     def only_source(self) -> Source | None:
         return None if self.source in (None, "all") else Source(self.source)
 
+    @property
+    def asks_for_rules(self) -> bool:
+        """Does the search itself ask for rules? Then they are results, and are not shown above."""
+        return self.tier is not None or self.only_source is Source.CONSTITUTIONAL
+
 
 class ContextRequest(Request, verb="context"):
     """What an agent should know when it starts: rules, matches, state and next steps."""

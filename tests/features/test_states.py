@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from spec_kit_memory.core import relevance
 from spec_kit_memory.core.memory import State, Tier
 from tests.features.conftest import Clock, Place
@@ -125,3 +127,20 @@ def test_dormant_memories_need_a_clear_match_and_not_only_to_come_first(place: P
     nothing = workspace.search("which striker scored in the cup final")
     assert titles(nothing) == []
     assert titles(workspace.search("which striker scored in the cup final", min_state="DORMANT"))
+
+
+@pytest.mark.parametrize("model", ["none", "local"])
+def test_what_is_found_and_what_is_below_the_least_score_add_up_whatever_the_limit(place: Place, model: str) -> None:
+    place.write("constitutional/rule.md", "# Rule on tokens\n\nAccess tokens are never written to a log.\n")
+    place.write("constitutional/meals.md", "# Rule on meals\n\nNobody eats beside the oven.\n")
+    for number in range(60):
+        place.memory(f"note{number}", f"# Note {number}\n\n{'The access tokens live. ' * (number % 7)}Case {number}.")
+    workspace = place.open(model=model)
+    below = 0
+    for limit in (1, 10, 50, 100):
+        everything = workspace.search("how long do access tokens live", limit=limit).total_found
+        for score in (0.1, 0.5, 0.9, 1.0):
+            answer = workspace.search("how long do access tokens live", limit=limit, min_score=score)
+            assert answer.total_found + answer.held_back.min_score == everything, (limit, score)
+            below += answer.held_back.min_score
+    assert below

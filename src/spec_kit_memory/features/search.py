@@ -93,13 +93,10 @@ class Ranking:
     scale: float | None = None  # factor on the score of the formula; None: no factor
     steepness: int = 1  # of the relevance
     concepts: Mapping[str, ConceptMatches] = field(default_factory=dict)  # where each is, if none has all
+    above: frozenset[int] = frozenset()  # rules among those found that are no results, as they stand above them
 
     def answers(self, result: RankedMemory) -> bool:
-        """Is it an answer, more than the nearest that there is? By its words where its match cannot be told."""
-        if result.match is None:
-            worded = result.scored.stages.get("text", 0.0) > 0.0
-            return worded and result.scored.relevance >= decay.DORMANT_RELEVANCE**self.steepness
-        return result.match > calibration.UNCLEAR
+        return _is_answer(result, self.steepness)
 
     @property
     def close(self) -> bool:
@@ -113,6 +110,14 @@ class Ranking:
     def unclear(self) -> bool:
         """Is it known that nothing found is an answer?"""
         return not self.close and all(result.match is not None for result in self.found)
+
+
+def _is_answer(result: RankedMemory, steepness: int) -> bool:
+    """Is it an answer, more than the nearest that there is? By its words where its match cannot be told."""
+    if result.match is None:
+        worded = result.scored.stages.get("text", 0.0) > 0.0
+        return worded and result.scored.relevance >= decay.DORMANT_RELEVANCE**steepness
+    return result.match > calibration.UNCLEAR
 
 
 def hard_filter(request: Request) -> Filter:
@@ -178,8 +183,12 @@ def _rank(runtime: Runtime, request: Request, question: Question) -> Ranking:
     )
     scale = _scale(results_left or dormant)
     dormant = [_shown(ranked, scale) for ranked in dormant]
-    results_left, low = _without_low(request, [_shown(ranked, scale) for ranked in results_left])
-    ordered = _linked(runtime, results_left)
+    found = [_shown(ranked, scale) for ranked in results_left]
+    kept, low = _without_low(request, found)
+    ordered = everything = _linked(runtime, found)
+    above = _rules_above(request, everything, pool.relevance.steepness)
+    if low:
+        ordered = _linked(runtime, kept)
     stale: list[RankedMemory] = []
     if request.fresh:
         code = code_state.of(runtime, [ranked.memory for ranked in ordered])
@@ -188,16 +197,21 @@ def _rank(runtime: Runtime, request: Request, question: Question) -> Ranking:
     if request.concepts:
         counted = [_counted(runtime, request.concepts, ranked) for ranked in ordered[: request.limit]]
         ordered = [*counted, *ordered[request.limit :]]
+    # What was not looked at closely is estimated below all that was, so it is where the last of that is.
+    beyond = _beyond(pool)
     return Ranking(
         query=query,
         found=tuple(ordered),
-        total=len(ordered) + _beyond(pool),
+        total=len(ordered) - len(above.intersection(ranked.memory.id for ranked in ordered)) + (0 if low else beyond),
         held_back=_held_back(
             runtime,
             request,
             question,
             pool,
-            excluded={"dormant": dormant, "minScore": low, "stale": stale},
+            dormant=dormant,
+            low=[ranked for ranked in low if ranked.memory.id not in above],
+            stale=[ranked for ranked in stale if ranked.memory.id not in above],
+            low_unseen=beyond if low else 0,
             outside=replace(hard, without=soft),
             first=_shown(results[0], scale) if results else None,
             hot=hot,
@@ -209,6 +223,7 @@ def _rank(runtime: Runtime, request: Request, question: Question) -> Ranking:
         scale=scale,
         steepness=pool.relevance.steepness,
         concepts=_where_found(runtime, concepts) if concepts and not concepts.common else {},
+        above=above,
     )
 
 
@@ -451,6 +466,17 @@ def _without_low(request: Request, results: list[RankedMemory]) -> tuple[list[Ra
     return [ranked for ranked in results if ranked.scored.score >= request.min_score * 100], low
 
 
+def _rules_above(request: Request, results: Sequence[RankedMemory], steepness: int) -> frozenset[int]:
+    """The rules among these results that only stand above them: all but those that answer and that the limit keeps."""
+    if request.asks_for_rules:
+        return frozenset()
+    rules = {ranked.memory.id for ranked in results if ranked.memory.tier is Tier.CONSTITUTIONAL}
+    if not rules:
+        return frozenset()
+    possible = [ranked for ranked in results if ranked.memory.id not in rules or _is_answer(ranked, steepness)]
+    return frozenset(rules.difference(ranked.memory.id for ranked in possible[: request.limit]))
+
+
 def _linked(runtime: Runtime, results: list[RankedMemory]) -> list[RankedMemory]:
     """Move superseded memories directly below their successors, and note contradictions."""
     links = runtime.view.links_beside(runtime.whole.generation(), [ranked.memory.id for ranked in results])
@@ -496,27 +522,28 @@ def _held_back(
     question: Question,
     pool: Pool,
     *,
-    excluded: Mapping[str, list[RankedMemory]],
+    dormant: Sequence[RankedMemory],
+    low: Sequence[RankedMemory],
+    stale: Sequence[RankedMemory],
+    low_unseen: int,
     outside: Filter,
     first: RankedMemory | None,
     hot: frozenset[int],
 ) -> HeldBack:
     """Counts the matches that a state, an expiry or a threshold excluded, with the best of them.
 
-    `excluded` are results by the reason why they are not shown; `outside` selects what the search did not look at.
+    `outside` selects what the search did not look at. What the caller's own threshold excluded is counted whole, so
+    that it and what is found add up to what is found without the threshold.
     """
     hidden = runtime.store.documents.count(outside) > 0
-    best = [ranked for results in excluded.values() for ranked in results]
+    best = [*dormant, *low, *stale]
     if not (hidden or best):
         return HeldBack()
     estimated = pool.hits.memories()
     # A memory without words of the query that is estimated below the last result is no match.
     least = sorted(estimated.values())[-request.limit] if len(estimated) >= request.limit else -1.0
-    reasons: dict[int, str] = {}
-    for reason, results in excluded.items():
-        reasons |= dict.fromkeys(
-            _matches(pool.hits, estimated, [ranked.memory.id for ranked in results], least), reason
-        )
+    reasons = dict.fromkeys(_matches(pool.hits, estimated, [ranked.memory.id for ranked in dormant], least), "dormant")
+    reasons |= {ranked.memory.id: "minScore" for ranked in low} | {ranked.memory.id: "stale" for ranked in stale}
     if hidden:
         hits = retrieve.look(runtime, question, outside)
         reasons |= _outside(runtime, request, hits, least, hot)
@@ -530,7 +557,7 @@ def _held_back(
         archived=counts["archived"],
         dormant=counts["dormant"],
         expired=counts["expired"],
-        min_score=counts["minScore"],
+        min_score=counts["minScore"] + low_unseen,
         stale=counts["stale"],
         best=tuple(
             HeldMatch(

@@ -24,7 +24,7 @@ from spec_kit_memory.answers import (
 )
 from spec_kit_memory.core import packing, tokens, triggers
 from spec_kit_memory.core.folders import clean_folder, near_folders
-from spec_kit_memory.core.memory import Document, Source, Tier
+from spec_kit_memory.core.memory import Document
 from spec_kit_memory.features import code_state, sessions
 from spec_kit_memory.features import search as searching
 from spec_kit_memory.features.answer_frame import AnswerFrame
@@ -82,13 +82,10 @@ def answer_from(runtime: Runtime, request: Request) -> SearchAnswer:
 
 def _packed(runtime: Runtime, request: Request, ranking: Ranking) -> SearchAnswer:
     budget = request.max_tokens or runtime.settings.search.max_tokens
-    candidates = _answering(request, ranking)
+    candidates = [ranked for ranked in ranking.found if ranked.memory.id not in ranking.above]
     shown_rules = _rules(runtime, request, budget, without={ranked.memory.id for ranked in candidates[: request.limit]})
     stats = runtime.store.care.stats()
-    total = len(candidates) + ranking.total - len(ranking.found)  # those that were not looked at closely included
-    frame = AnswerFrame(
-        _about_itself(runtime, request, ranking, shown_rules.rules, stats, total=total), request, budget=budget
-    )
+    frame = AnswerFrame(_about_itself(runtime, request, ranking, shown_rules.rules, stats), request, budget=budget)
     builder = ResultBuilder(runtime, request, frame, ranking.query.keywords)
     by_passage = request.group_by == "passage"
     results: Sequence[Result | FlatResult] = (
@@ -107,7 +104,7 @@ def _packed(runtime: Runtime, request: Request, ranking: Ranking) -> SearchAnswe
         hints.append(advise("read-section", count=builder.sections_left_out))
     return replace(
         frame.answer,
-        outcome=_outcome(request, ranking, candidates, len(results), total),
+        outcome=_outcome(request, ranking, candidates, len(results)),
         advice=tuple(hints),
         results=tuple(results),
         tokens_saved=builder.tokens_saved,
@@ -122,8 +119,6 @@ def _about_itself(
     ranking: Ranking,
     rules: tuple[Rule, ...],
     stats: Mapping[str, Any],
-    *,
-    total: int,
 ) -> SearchAnswer:
     """An answer without its results."""
     return SearchAnswer(
@@ -132,7 +127,7 @@ def _about_itself(
         method=ranking.method,
         results=(),
         constitutional=rules,
-        total_found=total,
+        total_found=ranking.total,
         concepts=ranking.concepts,
         held_back=ranking.held_back,
         unavailable=ranking.unavailable,
@@ -148,28 +143,6 @@ def _echo(request: Request) -> str:
     return request.text if len(request.text) <= ECHO_CHARACTERS else f"{request.text[:ECHO_CHARACTERS]}…"
 
 
-def _answering(request: Request, ranking: Ranking) -> list[RankedMemory]:
-    """All that was found, without the rules that do not match: those are shown above the results anyway.
-
-    A rule that matches is a result like any other, unless the limit cuts it off.
-    """
-    if _rules_asked_for(request):
-        return list(ranking.found)
-    rules = [ranked.memory.tier is Tier.CONSTITUTIONAL for ranked in ranking.found]
-    if not any(rules):
-        return list(ranking.found)
-    results = [
-        ranked for ranked, is_rule in zip(ranking.found, rules, strict=True) if not is_rule or ranking.answers(ranked)
-    ]
-    within, beyond = results[: request.limit], results[request.limit :]
-    return [*within, *(ranked for ranked in beyond if ranked.memory.tier is not Tier.CONSTITUTIONAL)]
-
-
-def _rules_asked_for(request: Request) -> bool:
-    """Does the search itself ask for rules? Then they are results, and are not shown above."""
-    return request.tier is not None or request.only_source is Source.CONSTITUTIONAL
-
-
 # --- rules on top ---------------------------------------------------------------
 
 
@@ -182,7 +155,7 @@ class _ShownRules:
 
 
 def _rules(runtime: Runtime, request: Request, budget: int, *, without: Set[int]) -> _ShownRules:
-    if not request.include_constitutional or _rules_asked_for(request):
+    if not request.include_constitutional or request.asks_for_rules:
         return _ShownRules()
     memories = {m.id: m for m in runtime.rules() if m.id not in without}
     if not memories:
@@ -224,18 +197,16 @@ def _body(document: Document) -> str:
 # --- in words --------------------------------------------------------------------
 
 
-def _outcome(
-    request: Request, ranking: Ranking, results: Sequence[RankedMemory], shown_count: int, total: int
-) -> Advice:
+def _outcome(request: Request, ranking: Ranking, results: Sequence[RankedMemory], shown_count: int) -> Advice:
     if not results:
         return outcome("only-rules-matched" if ranking.found else "nothing-matched", text=repr(request.text[:80]))
     if not shown_count:
-        return outcome("no-room", total=total)
+        return outcome("no-room", total=ranking.total)
     best = results[0]
     return outcome(
         "passages-found" if request.group_by == "passage" else "memories-found",
         shown=shown_count,
-        total=total,
+        total=ranking.total,
         title=best.memory.title,
         score=f"{best.scored.score:.0f}",
         method=ranking.method,
