@@ -232,3 +232,38 @@ def test_a_checkpoint_of_0_1_without_links_to_the_outside_is_read(place: Place, 
 
     done = workspace._runtime.store.care.restore(rows, change, clear=True, where=Filter())
     assert (done["links"], links(workspace)) == (1, made)
+
+
+def test_a_restore_counts_the_links_that_the_comparison_named(place: Place, workspace: Workspace) -> None:
+    one, two, three = ids(place, workspace)
+    workspace.checkpoint_create("c")
+    workspace.link(one, two, "supports")
+    workspace.merge(two, three)  # its own link, and the one to what it took in, are seen by nobody
+    place.memory("four", "# Four\n\nIt came later.")
+    workspace.index()
+    workspace.link(one, place.id_of(workspace, "four"), "supports")
+    found = workspace.checkpoint_diff("c")
+    assert [(row.source_id, row.target_id) for row in found.links_added] == [
+        (one, three),
+        (one, place.id_of(workspace, "four")),
+    ]
+    answer = restore(place, workspace)
+    assert (answer.links_removed, answer.links_restored) == (2, 0)
+    assert links(workspace) == []
+    workspace.undo()
+    assert {(link.source_id, link.target_id) for link in links(workspace)} >= {
+        (row.source_id, row.target_id) for row in found.links_added
+    }
+
+
+def test_a_restore_counts_the_links_that_it_brings_back_and_changes(place: Place, workspace: Workspace) -> None:
+    one, two, three = ids(place, workspace)
+    workspace.link(one, two, "supports", strength=0.5)
+    workspace.link(one, three, "supports")
+    workspace.checkpoint_create("c")
+    workspace.link(one, two, "supports", strength=0.9)
+    workspace.unlink(next(link.id for link in links(workspace) if link.target_id == three))
+    found = workspace.checkpoint_diff("c")
+    assert (len(found.links_changed), len(found.links_removed), len(found.links_added)) == (1, 1, 0)
+    answer = restore(place, workspace)
+    assert (answer.links_restored, answer.links_removed) == (2, 0)

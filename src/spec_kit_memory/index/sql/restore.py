@@ -108,6 +108,7 @@ class _Restore:
         self.done = dict.fromkeys(counted, 0)
 
     def run(self) -> dict[str, int]:
+        links_before = self._links_shown() if self._wanted.links else {}
         targets = [(saved, self._target(saved.row)) for saved in self._plan.memories]
         # Those whose id is taken by a stranger get a new one, after all others have theirs.
         targets.sort(key=lambda pair: pair[1] is None and self._free_id(pair[0].row["id"]) is None)
@@ -123,6 +124,8 @@ class _Restore:
             memory = load(self._connection, memory_id)
             if memory and memory.presence is Presence.LIVE and documents.allowed(self._scope, memory):
                 documents.take_out(self._connection, self._recorder, memory, presence)
+        if self._wanted.links:
+            self._count_links(links_before, self._links_shown())
         self._connection.raised("epoch")
         return self.done
 
@@ -144,19 +147,23 @@ class _Restore:
 
     def _remove_others(self, stay: set[int]) -> None:
         """Only within the scope and filter. Forgotten and not gone: the next scan would bring them back."""
-        test, values = conditions.matching(self._where)
-        seen, bound = conditions.visible(self._scope)
-        sql = (
-            "SELECT memory.id FROM memory LEFT JOIN usage ON usage.project_id = @p AND usage.memory_id = memory.id"
-            f" WHERE memory.project_id = @p AND presence = 'live' AND {test} AND {seen}"
-        )
-        for (memory_id,) in fetch(self._connection, sql, [*values, *bound]):
+        for (memory_id,) in self._live():
             if memory_id not in stay:
                 memory = load(self._connection, memory_id)
                 if memory:
                     presence = self._wanted.presence.get(memory_id, Presence.FORGOTTEN)
                     documents.take_out(self._connection, self._recorder, memory, presence)
                     self.done["removed"] += 1
+
+    def _live(self) -> list[tuple[int]]:
+        """The memories within the scope and filter."""
+        test, values = conditions.matching(self._where)
+        seen, bound = conditions.visible(self._scope)
+        sql = (
+            "SELECT memory.id FROM memory LEFT JOIN usage ON usage.project_id = @p AND usage.memory_id = memory.id"
+            f" WHERE memory.project_id = @p AND presence = 'live' AND {test} AND {seen}"
+        )
+        return fetch(self._connection, sql, [*values, *bound])
 
     def _memory(self, saved: SavedMemory, target_id: int | None) -> None:
         row = saved.row
@@ -360,6 +367,19 @@ class _Restore:
             elif self._is_wanted(key, row, present.get(key)):
                 self._put_link(key, row, present.get(key))
 
+    def _links_shown(self) -> dict[_Key, tuple[float, str, Origin]]:
+        """The links that a comparison with a checkpoint shows: both ends live, and not asked for by a file."""
+        return {
+            (*link.ends, str(link.relation)): (link.strength, link.evidence, link.origin)
+            for link, _ in links_touching(self._connection, self._scope, [id_ for (id_,) in self._live()])
+            if link.origin is not Origin.FILE
+        }
+
+    def _count_links(self, before: Mapping[_Key, object], after: Mapping[_Key, object]) -> None:
+        """By what is seen and not by what was written, so that it says the same as the comparison before it."""
+        self.done["links"] = sum(before.get(key) != link for key, link in after.items())
+        self.done["links_removed"] = len(before.keys() - after.keys())
+
     def _end(self, row: Mapping[str, Any], name: str) -> int | None:
         """The memory at that end, here; one that the checkpoint does not hold must be live."""
         if row[name] in self._id_of:
@@ -383,7 +403,6 @@ class _Restore:
         for memory_id in link.ends:  # it may have stood in the place of one that a file asks for
             declared_links.resolve(self._connection, memory_id)
         self._record_link(key, link)
-        self.done["links_removed"] += 1
 
     def _put_link(self, key: _Key, row: Mapping[str, Any], present: Link | None) -> None:
         self._connection.execute(
@@ -399,7 +418,6 @@ class _Restore:
         self._connection.link_written(key, Origin(row["origin"]))
         self._keep_id(key, row)
         self._record_link(key, present)
-        self.done["links"] += 1
 
     def _keep_id(self, key: _Key, row: Mapping[str, Any]) -> None:
         """A link that was made or derived anew gets its old id again, where nobody else has it."""
