@@ -464,6 +464,7 @@ class Problem(Row):
     check: str
     message: Text
     hint: Text
+    notice: bool = False  # worth knowing, and not counted as a problem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -668,6 +669,7 @@ class CheckpointRow(Row):
     automatic: bool
     git_branch: str | None
     metadata: Mapping[str, Any]  # whatever its maker passed
+    problem: str | None = None  # why it cannot be restored
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -649,6 +649,18 @@ def test_an_unreadable_file_among_them_does_not_hide_the_others(filled: Place) -
     assert any("bad.jsonl.gz" in hint for hint in answer.hints)
 
 
+def test_a_list_says_which_checkpoint_is_damaged_and_why(filled: Place) -> None:
+    workspace = filled.open()
+    for name in ("good", "cut"):
+        workspace.checkpoint_create(name)
+    path = (shelf.folder(workspace.settings) / "cut.jsonl.gz").path
+    path.write_bytes(path.read_bytes()[:-40])
+    listed = {row.name: row.problem for row in workspace.checkpoint_list().checkpoints}
+    assert listed["good"] is None
+    assert listed["cut"] is not None
+    assert "cut off" in listed["cut"]
+
+
 # --- renamed folders, other databases ------------------------------------------------------
 
 

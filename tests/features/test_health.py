@@ -187,7 +187,17 @@ def test_what_is_worth_a_look_is_counted_and_no_fault(place: Place) -> None:
     place.write("specs/001-core/memory/latin.md", "x").write_bytes(b"caf\xe9")
     workspace = place.open()
     answer = workspace.health()
-    assert (answer.healthy, answer.summary) == (True, "healthy, with 1 thing to look at")
+    assert (answer.healthy, answer.summary) == (True, "healthy, with 1 notice")
+
+
+def test_problems_and_notices_are_counted_apart_and_all_of_them(place: Place) -> None:
+    place.write("specs/001-core/memory/latin.md", "x").write_bytes(b"caf\xe9")
+    for number in range(25):
+        place.write(f".spec-kit-memory/checkpoints/bad{number}.jsonl.gz", "nonsense")
+    answer = place.open().health()
+    assert answer.summary == "25 problems and 1 notice"
+    assert [problem.notice for problem in answer.problems if problem.check == "bad files"] == [True]
+    assert not any(problem.notice for problem in answer.problems if problem.check == "checkpoints")
 
 
 def test_health_of_a_large_index_is_quick_and_says_so_and_full_on_request(

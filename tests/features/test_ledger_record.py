@@ -61,6 +61,7 @@ EDITS = {
     "owner": "UPDATE memory SET owner = 'ann' WHERE id = 1",
     "outdated": "UPDATE memory SET outdated = 1 WHERE id = 1",
     "trusted": "UPDATE memory SET trusted = 0 WHERE id = 1",
+    "vouched": "UPDATE memory SET vouched = 0 WHERE id = 1",
     "forgotten memory alive": "UPDATE memory SET presence = 'live' WHERE presence = 'forgotten'",
     "forgotten memory gone": "UPDATE memory SET presence = 'gone' WHERE presence = 'forgotten'",
     "live memory gone": "UPDATE memory SET presence = 'gone' WHERE id = 1",

@@ -244,17 +244,19 @@ def list_(runtime: Runtime, request: CheckpointListRequest) -> CheckpointListAns
     existing = [*own, *(checkpoint for checkpoint in existing if checkpoint not in own)]
     folder = clean_folder(request.spec_folder) if request.spec_folder else None
     chosen = [checkpoint for checkpoint in existing if folder is None or checkpoint.spec_folder == folder]
+    shown = chosen[: request.limit]
+    damage, _ = shelf.damage(shown)
     return CheckpointListAnswer(
         outcome=outcome("checkpoints-counted-of", count=len(chosen), folder=folder)
         if folder
         else outcome("checkpoints-counted", count=len(chosen)),
         # A file's name would tell a part of the workspace about another.
         advice=tuple(error.message for error in bad) if runtime.scope == Scope() else (),
-        checkpoints=tuple(_row(checkpoint) for checkpoint in chosen[: request.limit]),
+        checkpoints=tuple(_row(checkpoint, damage.get(str(checkpoint.place))) for checkpoint in shown),
     )
 
 
-def _row(checkpoint: Checkpoint) -> CheckpointRow:
+def _row(checkpoint: Checkpoint, damage: SpecKitMemoryError | None) -> CheckpointRow:
     return CheckpointRow(
         name=checkpoint.name,
         spec_folder=checkpoint.spec_folder,
@@ -265,6 +267,7 @@ def _row(checkpoint: Checkpoint) -> CheckpointRow:
         automatic=checkpoint.automatic,
         git_branch=checkpoint.git.get("branch"),
         metadata=dict(checkpoint.metadata),
+        problem=damage.message if damage else None,
     )
 
 

@@ -13,7 +13,6 @@ from spec_kit_memory.answers import EmbeddingStats, FolderStats, HealthAnswer, L
 from spec_kit_memory.core import decay, operation, tiers
 from spec_kit_memory.core.delivery import Backlog
 from spec_kit_memory.core.memory import Filter, Relation, State, Tier
-from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.features import code_state, freshness, git_status, index_workspace, remarks, sessions
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import checkpoint_file as shelf
@@ -123,6 +122,7 @@ def health(runtime: Runtime, request: HealthRequest) -> HealthAnswer:
     whole = repair or request.full
     checks: dict[str, Text] = {}
     problems: list[Problem] = []
+    serious = notices = 0
     looked_at = runtime.store if runtime.isolated else runtime.whole
     doing = runtime.doing()
     looked = looked_at.care.check(now=runtime.now(), quick=not whole)
@@ -140,18 +140,21 @@ def health(runtime: Runtime, request: HealthRequest) -> HealthAnswer:
             continue
         checks[name] = _summary(messages)
         hint = checked.hint or _HINTS.get(name, "")
-        problems += [Problem(check=name, message=message, hint=hint) for message in messages[:MOST_OF_A_KIND]]
+        is_notice = name in _NOTICES
+        serious, notices = serious + len(messages) * (not is_notice), notices + len(messages) * is_notice
+        problems += [
+            Problem(check=name, message=message, hint=hint, notice=is_notice) for message in messages[:MOST_OF_A_KIND]
+        ]
         if len(messages) > MOST_OF_A_KIND:
             more = finding("more-problems", count=len(messages) - MOST_OF_A_KIND)
-            problems.append(Problem(check=name, message=more, hint=hint))
+            problems.append(Problem(check=name, message=more, hint=hint, notice=is_notice))
         if name in unfinished and not messages:
             checks[name] = finding("ok-so-far")
-    serious = [problem for problem in problems if problem.check not in _NOTICES]
-    mendable = not repair and any(problem.check in _MENDABLE for problem in serious)
+    mendable = not repair and any(problem.check in _MENDABLE for problem in problems)
     hints = [advise("repair")] if mendable else []
     if unfinished:
         hints.append(advise("look-to-the-end", checks=tuple(unfinished)))
-    verdict = _verdict(len(serious), len(problems) - len(serious))
+    verdict = _verdict(serious, notices)
     return HealthAnswer(
         outcome=outcome("health-while", outcome=verdict, doing=doing) if doing else verdict,
         advice=tuple(hints),
@@ -179,6 +182,8 @@ def _summary(messages: Sequence[Text]) -> Text:
 
 
 def _verdict(serious: int, notices: int) -> Advice:
+    if serious and notices:
+        return outcome("problems-with-notices", count=serious, notices=notices)
     if serious:
         return outcome("problems", count=serious)
     return outcome("healthy-with-notices", count=notices) if notices else outcome("healthy")
@@ -212,8 +217,6 @@ _LOCKS = {"scan.lock": "scanning", "embed.lock": "embedding", "watch.lock": "wat
 MOST_OF_A_KIND = 20
 NAMED_FILES = 3
 QUICK_FILES = 20_000  # up to so many are compared with the index within a second or two
-# Checkpoints are read to their end up to so many bytes, packed; more takes longer than a quick look.
-QUICK_CHECKPOINT_BYTES = 16_000_000
 
 _HINTS: Mapping[str, Text] = {
     "meaning": advise("repair-meaning"),
@@ -369,18 +372,10 @@ def _at_hand(runtime: Runtime, unfinished: list[str], *, whole: bool) -> Iterato
 def _unreadable(runtime: Runtime, unfinished: list[str], *, whole: bool) -> list[str]:
     """Which checkpoints could not be restored: their headers, and as far as there is time all of them."""
     good, bad = shelf.headers(shelf_of(runtime.settings, runtime.whole), runtime.scope)
-    messages = [error.message for error in bad]
-    left = QUICK_CHECKPOINT_BYTES
-    for header in good:
-        left -= header.size_bytes
-        if left < 0 and not whole:
-            unfinished.append("checkpoints")
-            break
-        try:
-            shelf.OpenedCheckpoint(header).verify()
-        except SpecKitMemoryError as error:
-            messages.append(error.message)
-    return messages
+    damage, all_read = shelf.damage(good, most_bytes=None if whole else shelf.QUICK_BYTES)
+    if not all_read:
+        unfinished.append("checkpoints")
+    return [error.message for error in (*bad, *damage.values())]
 
 
 def _held(runtime: Runtime) -> list[Advice]:

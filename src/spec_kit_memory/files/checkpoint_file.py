@@ -41,11 +41,13 @@ from spec_kit_memory.settings import Settings
 
 __all__ = [
     "FORMAT",
+    "QUICK_BYTES",
     "UNREADABLE",
     "VERSION",
     "Checkpoint",
     "OpenedCheckpoint",
     "covers",
+    "damage",
     "folder",
     "headers",
     "next_sequence",
@@ -56,6 +58,7 @@ __all__ = [
 
 FORMAT = "spec-kit-memory checkpoint"
 VERSION = 1  # raised when an older program could not read the lines
+QUICK_BYTES = 16_000_000  # packed; reading more to its end takes longer than a quick look
 HINT = advise("other-checkpoints")
 
 # Most of a file is vectors, which hardly shrink: more effort gains two percent.
@@ -354,3 +357,24 @@ def headers(shelf: CheckpointShelf, scope: Scope) -> tuple[list[Checkpoint], lis
             checkpoints.append(header)
     checkpoints.sort(key=lambda checkpoint: checkpoint.age, reverse=True)
     return checkpoints, bad
+
+
+def damage(
+    checkpoints: Iterable[Checkpoint], *, most_bytes: int | None = QUICK_BYTES
+) -> tuple[dict[str, SpecKitMemoryError], bool]:
+    """What is wrong with each one that is damaged, by its place, and whether all were read to their end.
+
+    They are read in their order, as far as so many bytes reach.
+    """
+    found: dict[str, SpecKitMemoryError] = {}
+    left = most_bytes
+    for checkpoint in checkpoints:
+        if left is not None:
+            left -= checkpoint.size_bytes
+            if left < 0:
+                return found, False
+        try:
+            OpenedCheckpoint(checkpoint).verify()
+        except SpecKitMemoryError as error:
+            found[str(checkpoint.place)] = error
+    return found, True

@@ -2,7 +2,8 @@
 
 The chain proves that entries are as they were written; this compares the rest of the database with them. Whoever
 edits a tier, a text or a history row with another program is found. An entry of version 2 vouches for its history
-row, and so for metadata and links; one of version 1 vouches for the text only. Use and sessions are on no ledger.
+row, and so for metadata and links; one of version 1 vouches for the text only. Use and sessions are on no ledger,
+nor is `updated_at`, by which lists are ordered.
 """
 
 from __future__ import annotations

@@ -396,7 +396,8 @@ def _health(answer: answers.HealthAnswer, *, now: datetime) -> Iterator[Block]:
     yield Line(answer.summary, "good" if answer.healthy else "bad")
     yield Table(("check", "finding"), tuple((name, str(finding)) for name, finding in answer.checks.items()))
     for problem in answer.problems:
-        yield Line(f"{problem.check}: {problem.message}", "bad")
+        kind = "notice, " if problem.notice else ""
+        yield Line(f"{kind}{problem.check}: {problem.message}", "" if problem.notice else "bad")
         if problem.hint:
             yield Line(for_person(problem.hint), "hint")
     if answer.repaired:
@@ -466,7 +467,7 @@ def _changed(before: Mapping[str, object] | None, after: Mapping[str, object] | 
         return _changed_link(before.get("link"), after.get("link"))
     changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     words = [_changed_value(name, before.get(name), after.get(name)) for name in changed if name != "fingerprint"]
-    return ", ".join(words[:6])
+    return ", ".join(words[:6]) or "indexed again, nothing changed"
 
 
 def _changed_value(name: str, old: object, new: object) -> str:
@@ -497,7 +498,7 @@ def _changed_link(before: object, after: object) -> str:
 def _checkpoints(answer: answers.CheckpointListAnswer, *, now: datetime) -> Iterator[Block]:
     rows = tuple(
         (
-            checkpoint.name,
+            f"{checkpoint.name} (damaged)" if checkpoint.problem else checkpoint.name,
             checkpoint.spec_folder or "all",
             str(checkpoint.memories),
             size(checkpoint.size_bytes),
@@ -507,6 +508,9 @@ def _checkpoints(answer: answers.CheckpointListAnswer, *, now: datetime) -> Iter
         for checkpoint in answer.checkpoints
     )
     yield Table(("name", "folder", "memories", "size", "created", "description"), rows, frozenset({2, 3}))
+    for checkpoint in answer.checkpoints:
+        if checkpoint.problem:
+            yield Line(checkpoint.problem, "bad")
     yield Line(answer.summary, "dim")
 
 
