@@ -1,4 +1,4 @@
-"""How is an agent's host connected, and how is that taken back?
+"""How is an agent's host connected and disconnected?
 
 `install` and `uninstall` first make a plan: every file that would change, with its diff.
 Nothing is written unless `apply` is set, and nothing at all if one of the files is malformed.
@@ -33,18 +33,18 @@ class InstallPlan(Answer):
     changes: tuple[Mapping[str, str], ...]  # path, action (create, edit, delete), diff
     applied: bool = False
     backups: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()  # files of the user in the place of ours, left alone
+    kept: tuple[str, ...] = ()  # the user's own files at paths that ours would have, left alone
 
 
 @dataclass(frozen=True, slots=True)
 class FileEdit:
-    """One file's text before and after the change; None means that there is no file."""
+    """One file's content before and after the change; None means that the file does not exist."""
 
     path: Path
     before: bytes | None
     after: bytes | None
-    kept: OriginalFile | None = None  # for uninstall
-    within: Path | None = None  # it must not leave this folder by a link
+    kept: OriginalFile | None = None  # recorded for uninstall
+    within: Path | None = None  # links in its path may not lead out of this folder
 
     @property
     def action(self) -> Literal["create", "edit", "delete"]:
@@ -54,7 +54,7 @@ class FileEdit:
 def install(
     host: str, *, root: Path, scope: str | None = None, apply: bool = False, url: str | None = None
 ) -> InstallPlan:
-    """With `url` the team server there is connected; the local server may be, beside it."""
+    """With `url`, connect the team server at that address instead; both servers can be connected at once."""
     chosen, place = _place(host, root, scope)
     files = team_entry.remote_files(chosen, place, team_entry.checked_address(url)) if url else chosen.files(place)
     record = install_record.read(host, place)
@@ -114,7 +114,7 @@ def uninstall(host: str, *, root: Path, scope: str | None = None, apply: bool = 
 
 
 def blocks(plan: InstallPlan) -> Iterator[Block]:
-    """The plan for a person: each file with its diff; without diffs after it was applied."""
+    """The plan as shown to a person: each file, with its diff unless the plan was applied."""
     for change in plan.changes:
         yield Line(f"{change['action']} {change['path']}", "title")
         for line in () if plan.applied else change["diff"].splitlines():
@@ -144,7 +144,7 @@ def _place(host: str, root: Path, scope: str | None, *, removing: bool = False) 
 
 
 def _of_another(path: Path, host: str, place: HostPlace) -> OriginalFile | None:
-    """The original that another host's install recorded of this file; the last uninstall restores it."""
+    """The original of this file as another host's install recorded it; the last uninstall restores it."""
     return next((record.files[path] for record in _others(host, place) if path in record.files), None)
 
 
@@ -153,7 +153,7 @@ def _others(host: str, place: HostPlace) -> list[InstallRecord]:
 
 
 def _read(files: list[File], place: HostPlace) -> Iterator[tuple[File, bytes | None]]:
-    """Read each file; all malformed ones are reported in one error."""
+    """Read each file; one error reports all malformed ones."""
     problems: list[str] = []
     contents: list[tuple[File, bytes | None]] = []
     for file in files:
@@ -167,8 +167,8 @@ def _read(files: list[File], place: HostPlace) -> Iterator[tuple[File, bytes | N
 
 
 def _bounds(path: Path, place: HostPlace) -> Path | None:
-    """The project that a file must not leave by a link: a repository brings its own. Files and folders of the user's
-    own may be links to where they like, as dotfiles are."""
+    """The project that links may not lead out of, because a repository can contain hostile links; None for the user's
+    own files, which may be links to anywhere, as dotfiles are."""
     return place.root if place.scope == "project" and path.is_relative_to(place.root) else None
 
 
@@ -182,7 +182,7 @@ def _refuse(problems: list[str]) -> None:
 
 
 def _may_replace(file: File, current: bytes | None, record: InstallRecord) -> bool:
-    """May this file, which is wholly ours, be written? Only if it is missing, or ours and unedited."""
+    """May a file that is entirely ours be written? Only if it does not exist, or is as our last install wrote it."""
     if current is None or current == file.text.encode():
         return True
     entry = record.files.get(file.path)
@@ -200,7 +200,7 @@ def _installed(file: File, current: bytes | None, entry: OriginalFile | None) ->
         elif install_record.digest(current) == entry.after:
             before, made_paths = entry.before, entry.made
         else:
-            # The file was changed since: restore that text without our entries.
+            # The file was changed since the last install: its text without our entries becomes the new original.
             made_paths = entry.made | edits.made_by(text, file)
             bare = edits.without_entries(
                 current.decode(), file, made_paths=made_paths, existed=entry.before is not None
@@ -215,7 +215,7 @@ def _installed(file: File, current: bytes | None, entry: OriginalFile | None) ->
 
 
 def _still_wanted(file: File, entry: OriginalFile, host: str) -> bytes | None:
-    """The original text, without entries of ours for projects that were disconnected since."""
+    """The original content, without our entries for projects that were disconnected in the meantime."""
     if entry.before is None or file.form == "text":
         return entry.before
     bare = entry.before.decode()
@@ -256,7 +256,8 @@ def _new_record(
     *,
     made_folders: Collection[Path],
 ) -> InstallRecord:
-    """What uninstall needs to know. `made` are folders that installs for other hosts made: the last to go empties."""
+    """The record for uninstall. `made_folders` were created by installs of other hosts: the last uninstall removes
+    them."""
     files = {**record.files, **shared, **{change.path: change.kept for change in changes if change.kept}}
     missing = {
         folder
@@ -270,13 +271,13 @@ def _new_record(
 
 
 def _own_folders(changes: list[FileEdit]) -> Iterator[Path]:
-    """Folders that only our install makes, for an uninstall without a record."""
+    """Folders that only our install creates, for an uninstall without a record."""
     for change in changes:
         if change.action == "delete" and change.path.parent.name.split("-")[0] == "memory":
             yield change.path.parent
 
 
-# --- doing ---------------------------------------------------------------------------------------
+# --- applying ------------------------------------------------------------------------------------
 
 
 def _apply(changes: list[FileEdit], remembered: InstallRecord | None) -> list[Path]:
@@ -299,14 +300,14 @@ def _apply(changes: list[FileEdit], remembered: InstallRecord | None) -> list[Pa
 
 
 def _still_as_read(changes: list[FileEdit]) -> None:
-    """Refuse if a file was changed since it was read: a running host writes its own files, too."""
+    """Refuse if a file was changed after it was read: a running host writes to its own files."""
     for change in changes:
         try:
             now = content_of(change.path)
         except (FileNotFoundError, NotADirectoryError):
             now = None
         if now is not None and not change.path.stat().st_mode & 0o222:
-            # Replacing the file would succeed, but somebody meant it to stay as it is.
+            # Replacing the file would succeed, but read-only says that it should not be changed.
             raise AccessDenied(
                 f"{change.path} is read-only. Nothing was changed.",
                 hint="Make it writable, or change it where it is made from (dotfiles, a package manager).",
@@ -357,12 +358,12 @@ def _diff(change: FileEdit) -> str:
     from difflib import unified_diff
 
     old, new = ((data or b"").decode(errors="replace").splitlines() for data in (change.before, change.after))
-    # What is equal at both ends is left out first: comparing a file of megabytes would take minutes.
+    # Equal lines at both ends are left out first: difflib would take minutes for a file of megabytes.
     start = _equal(old, new)
     end = min(_equal(old[::-1], new[::-1]), len(old) - start, len(new) - start)
     first, last = max(0, start - _CONTEXT), max(0, end - _CONTEXT)
     lines = unified_diff(old[first : len(old) - last], new[first : len(new) - last], lineterm="", n=_CONTEXT)
-    # The two lines of names say nothing that the title does not.
+    # Without the two lines of file names, which repeat the title.
     return "\n".join(_moved(line, first) for line in list(lines)[2:])
 
 

@@ -1,7 +1,7 @@
-"""What has a person decided in a host about us, or still has to decide? As it stands in the host's own files.
+"""What has a person decided about us in a host, or still has to decide? Read from the host's own files.
 
-A server that is declined, a folder that is not trusted and hooks that are switched off look well from outside, and
-the host uses none of them. What a host keeps elsewhere, as Cursor and VS Code do, cannot be seen.
+A declined server, an untrusted folder and disabled hooks look fine from outside, but the host uses none of them.
+Decisions that a host keeps elsewhere, as Cursor and VS Code do, cannot be read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Verdict", "decisions"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`mend` is empty where the person has not decided against us."""
+    """`mend` is empty if the person has not decided against us."""
 
     detail: str
     mend: str = ""
@@ -32,7 +32,7 @@ def decisions(host: str, place: HostPlace) -> Iterator[Verdict]:
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    """A file of the host's; one that is missing or broken has decided nothing."""
+    """A host's file, parsed; empty if it is missing or malformed."""
     try:
         text = content_of(path).decode("utf-8-sig")
         tree = tomllib.loads(text) if path.suffix == ".toml" else jsonc.read(text)

@@ -42,8 +42,8 @@ __all__ = ["Diagnosis", "Finding", "blocks", "diagnose"]
 
 ANSWER_SECONDS = 30.0
 NOT_RUN = ", which is not run: the file may have come with the project"
-STOP_SECONDS = 5.0  # for a server to end after its input has
-PATIENCE_SECONDS = 3.0  # the least that a known host gives a server
+STOP_SECONDS = 5.0  # for a server to exit after its input was closed
+PATIENCE_SECONDS = 3.0  # the shortest time that a known host waits for a server
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -56,7 +56,7 @@ INITIALIZE = {
 }
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 LIST_TOOLS = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
-# It reads a little and writes nothing.
+# A cheap call that writes nothing.
 CALL = {
     "jsonrpc": "2.0",
     "id": 3,
@@ -67,7 +67,7 @@ CALL = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at; `mend` says what to do where it is not well."""
+    """The result of one check; `mend` says what to do if it failed."""
 
     about: str
     ok: bool
@@ -77,7 +77,7 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnosis(Answer):
-    """What a host would see."""
+    """The findings about one host."""
 
     host: str
     scope: str
@@ -86,7 +86,7 @@ class Diagnosis(Answer):
 
 
 def diagnose(host: Host, *, root: Path, scope: str | None = None) -> Diagnosis:
-    """Try everything that the host's configuration says; without a scope, the one in which we are connected."""
+    """Run all checks against the host's configuration; without a `scope`, in the one where we are connected."""
     places = [HostPlace(root, candidate, os.environ) for candidate in ("project", "user") if scope in (None, candidate)]
     place = next((candidate for candidate in places if _entry(host, candidate)[1] is not None), places[0])
     findings = tuple(_look(host, place))
@@ -126,7 +126,7 @@ def _look(host: Host, place: HostPlace) -> Iterator[Finding]:
 
 
 def _configuration(file: File | None, entry: Any, again: str) -> Finding:
-    """Is our server there, in a form that a host can start, and not switched off?"""
+    """Is our server in the host's file, in a form that the host can start, and not switched off?"""
     about = "configuration"
     where = str(file.path) if file else "its configuration"
     problem = edits.problem_of(file) if file else ""
@@ -142,7 +142,7 @@ def _configuration(file: File | None, entry: Any, again: str) -> Finding:
 
 
 def _workspace(entry: Any, place: HostPlace, again: str) -> Finding:
-    """Does the entry name this project? One that came with a copied folder, or was made elsewhere, names another."""
+    """Does the entry name this project? An entry in a copied folder, or made elsewhere, names another one."""
     root, configured = place.root.resolve(), named_workspace(entry)
     if configured and "${" not in configured and Path(configured).resolve() != root:
         gone = "" if Path(configured).is_dir() else ", which is not there"
@@ -153,7 +153,7 @@ def _workspace(entry: Any, place: HostPlace, again: str) -> Finding:
 
 
 def _entry(host: Host, place: HostPlace) -> tuple[File | None, Any]:
-    """The host's own entry for us, as it stands in its file now."""
+    """The host's current entry for our server, with its file; the first file that could have it if none does."""
     first: tuple[File, ConfigEntry] | None = None
     for file in host.files(place):
         for entry in file.entries:
@@ -166,7 +166,7 @@ def _entry(host: Host, place: HostPlace) -> tuple[File | None, Any]:
 
 
 def _program(command: Sequence[str], again: str) -> Finding:
-    """Does what stands before `serve` run, and is it us?"""
+    """Can the command before `serve` be run, and is it this program?"""
     words = list(command[: command.index("serve")]) if "serve" in command else list(command[:1])
     mend = f"Run `{again}` with the skm you use."
     try:
@@ -186,7 +186,7 @@ def _program(command: Sequence[str], again: str) -> Finding:
 
 
 def _path(program: str) -> Finding:
-    """A person types `skm`; it should be the same one."""
+    """Is the `skm` that a person types the same program as the one in the entry?"""
     typed = shutil.which("skm")
     if typed is None:
         return Finding("PATH", True, "skm is not on PATH; the host does not need it there")
@@ -197,7 +197,7 @@ def _path(program: str) -> Finding:
 
 def _server(command: Sequence[str], entry: Any, place: HostPlace) -> Iterator[Finding]:
     messages: list[Mapping[str, Any]] = [INITIALIZE, INITIALIZED, LIST_TOOLS]
-    if settings.load(place.root).may_have_index:  # a call would make one
+    if settings.load(place.root).may_have_index:  # otherwise a call would create one
         messages.append(CALL)
     try:
         answers = _answers(command, _environment(entry), messages, place)
@@ -227,7 +227,7 @@ def _server(command: Sequence[str], entry: Any, place: HostPlace) -> Iterator[Fi
 
 
 def _call(answers: Answers) -> Finding:
-    """The first answers are given before anything is opened; whether the server works is seen by a call of a tool."""
+    """The handshake is answered before anything is opened; only a tool call shows whether the server works."""
     call = answers.get(CALL["id"])
     if call is None:
         mend = "Run the configured command by hand: it says what is wrong."
@@ -244,7 +244,7 @@ def _call(answers: Answers) -> Finding:
 
 
 def _environment(entry: Any) -> dict[str, str]:
-    """Ours, with what the host's entry adds."""
+    """Our own environment, with the variables that the host's entry adds."""
     return {**os.environ, **runnable.SAFE_PATH, **_variables(entry)}
 
 
@@ -262,7 +262,7 @@ class ServerAnswer:
 
 @dataclass(slots=True)
 class Answers:
-    """What a server answered to each request, and what it said last if it left some unanswered."""
+    """A server's answers by request id, and the last line of its standard error if it left some unanswered."""
 
     by_id: dict[int, ServerAnswer]
     last_words: str = ""
@@ -289,7 +289,7 @@ def _answers(
     assert process.stderr
     error_lines: deque[bytes] = deque(maxlen=20)
     listening = threading.Thread(target=error_lines.extend, args=(process.stderr,), daemon=True)
-    # A program that says nothing is ended, and with it the reading below.
+    # A program that does not answer is killed, which also ends the reading below.
     deadline = threading.Timer(ANSWER_SECONDS, _end, (process,))
     deadline.daemon = True
     answers = Answers({})
@@ -297,7 +297,7 @@ def _answers(
     try:
         listening.start()
         deadline.start()
-        with suppress(BrokenPipeError):  # it has ended already; its last words are read below
+        with suppress(BrokenPipeError):  # it has exited already; its standard error is read below
             process.stdin.write(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
             process.stdin.flush()
         for line in process.stdout:
@@ -328,7 +328,7 @@ def _answers(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """The program and what it has started, which would keep its output open."""
+    """Kill the program and its children, which would keep its output open."""
     with suppress(ProcessLookupError, PermissionError):
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)
@@ -342,7 +342,7 @@ def _refusal(error: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _hooks(host: Host, place: HostPlace, again: str) -> Iterator[Finding]:
-    """Each hook as the host's file has it, run with an empty event: it must end well and in time."""
+    """Run each hook of ours in the host's files with an empty event: it must succeed, and in time."""
     for file in host.files(place):
         if file.path.suffix == ".js":
             yield _plugin(file, place, again)
@@ -369,7 +369,7 @@ def _hooks(host: Host, place: HostPlace, again: str) -> Iterator[Finding]:
 
 
 def _plugin(file: File, place: HostPlace, again: str) -> Finding:
-    """OpenCode's form of hooks: the file as we would write it now, and the program that it runs."""
+    """OpenCode's hooks are a plugin: is its file as this version would write it, and does its program run?"""
     try:
         text = content_of(file.path).decode()
     except (OSError, UnicodeDecodeError):

@@ -1,6 +1,6 @@
-"""What does a file look like with our entries, and what without them? Text in, text out.
+"""How are our entries added to and removed from the text of a host's file?
 
-Every edit is checked: read back, the file must differ in our entries and in nothing else.
+Functions take text and return text. Every edit is checked: parsed again, the file may differ only in our entries.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Containers = frozenset[tuple[str, ...]]
 
 
 def present(text: str, file: File) -> bool:
-    """Is everything of ours there? Keys that a user added to our entry do not count as a change."""
+    """Does the file contain all our entries? Keys that a user added to them do not count as a change."""
     if file.form == "text":
         return text == file.text
     tree = toml.parse(text) if file.form == "toml" else _tree(text)
@@ -47,7 +47,7 @@ def present(text: str, file: File) -> bool:
 
 
 def entry_in(file: File, path: tuple[str, ...]) -> Any:
-    """What stands at that place of a host's file now; None where there is no such file or entry."""
+    """The current value at that path in a host's file; None if the file or the value does not exist."""
     try:
         text = content_of(file.path).decode()
         tree = toml.parse(text) if file.form == "toml" else _tree(text)
@@ -57,7 +57,7 @@ def entry_in(file: File, path: tuple[str, ...]) -> Any:
 
 
 def problem_of(file: File) -> str:
-    """Why a host could not read its file; empty where it can, or where there is none."""
+    """Why a host cannot read this file; empty if it can, or if the file does not exist."""
     try:
         data = content_of(file.path)
         if file.form != "text":
@@ -79,13 +79,13 @@ def _stands(stored: Any, entry: ConfigEntry) -> bool:
         return stored is not None
     if entry.mode == "item":
         ours = our_hooks(stored)
-        # In a group with hooks of somebody else's, our hook stands by itself.
+        # In a group that also has other hooks, `our_hooks` returns our hook without its group.
         return len(ours) == 1 and any(_covers(ours[0], value) for value in (entry.value, *hooks_of_group(entry.value)))
     return isinstance(stored, dict) and all(stored.get(key) == value for key, value in entry.value.items())
 
 
 def _covers(stored: Any, value: Any) -> bool:
-    """Is everything of the value there? Keys that somebody added do not count."""
+    """Does `stored` contain everything in `value`? Additional keys are allowed."""
     if isinstance(value, dict):
         return isinstance(stored, dict) and all(_covers(stored.get(key), part) for key, part in value.items())
     if isinstance(value, list):
@@ -104,7 +104,7 @@ def _tree(text: str) -> dict[str, Any]:
 
 
 def made_by(text: str | None, file: File) -> Containers:
-    """The objects and lists around our entries that are not there yet."""
+    """Paths of the objects and lists that adding our entries will create."""
     if file.form == "text":
         return frozenset()
     tree = toml.parse(text or "") if file.form == "toml" else _tree(text or "")
@@ -112,13 +112,13 @@ def made_by(text: str | None, file: File) -> Containers:
 
 
 def _around(file: File) -> list[tuple[str, ...]]:
-    """Paths of what holds our entries, the innermost first."""
+    """Paths of the containers of our entries, innermost first."""
     paths = {entry.path[:depth] for entry in file.entries for depth in range(1, len(entry.path))}
     paths |= {entry.path for entry in file.entries if entry.mode == "item"}
     return sorted(paths, key=len, reverse=True)
 
 
-# --- putting in ------------------------------------------------------------------------------
+# --- adding entries --------------------------------------------------------------------------
 
 
 def with_entries(text: str | None, file: File) -> str:
@@ -127,7 +127,7 @@ def with_entries(text: str | None, file: File) -> str:
     if file.form == "toml":
         return _with_tables(text or "", file)
     _tree(text or "")
-    # A file of comments keeps them above our entries.
+    # A file that has only comments keeps them, above our entries.
     new_text = (text if text and text.strip("\ufeff \t\r\n") else "") if jsonc.is_blank(text or "") else text or ""
     new_text += "{}\n" if jsonc.is_blank(new_text) else ""
     for entry in file.entries:
@@ -162,7 +162,7 @@ def _with_tables(text: str, file: File) -> str:
     return text
 
 
-# --- taking out ------------------------------------------------------------------------------
+# --- removing entries ------------------------------------------------------------------------
 
 
 def without_entries(
@@ -174,11 +174,11 @@ def without_entries(
     original: str = "",
     every: bool = False,
 ) -> str | None:
-    """The text without our entries and without what was made around them; None if nothing is left of the file.
+    """The text without our entries and the containers that were created for them; None if the file is then empty.
 
-    `made_paths` None means that nobody remembers: then whatever became empty goes. What stood in the place of ours in
-    the `original` comes back. A server that an install for another project has put there since stays, unless `every`
-    one is to go.
+    `made_paths` lists those containers; None means that there is no record, and every container that became empty is
+    removed. A value that `original` has in place of one of our entries is restored. An entry of ours that names
+    another project stays, unless `every` is set.
     """
     if file.form == "text":
         return None if text == file.text else text
@@ -194,7 +194,7 @@ def without_entries(
 
 
 def other_workspaces(text: str, file: File) -> list[Path]:
-    """Projects that our server in this file serves, other than the one that the file's entries name."""
+    """Projects that the file's current server entries name, if they are not the one in `file.entries`."""
     tree = toml.parse(text) if file.form == "toml" else _tree(text)
     pairs = [
         (named_workspace(toml.find(tree, entry.path)), named_workspace(entry.value))
@@ -237,7 +237,7 @@ def _without_members(text: str, file: File, made_paths: Collection[tuple[str, ..
 
 
 def _without_defaults(text: str, file: File, original: str) -> str:
-    """A file that did without them does so again."""
+    """Remove the defaults that we added, which the original file did not have."""
     then = _tree(original)
     for entry in file.entries:
         node = jsonc.find(jsonc.parse(text), entry.path) if entry.mode == "default" else None
@@ -247,7 +247,7 @@ def _without_defaults(text: str, file: File, original: str) -> str:
 
 
 def _as_empty_as_before(text: str, path: tuple[str, ...], original: str) -> str:
-    """An object or list that is empty again, spaced as it was; what somebody wrote into it since stays."""
+    """Give an object or list that is empty again its original spacing; if it has a new comment, leave it alone."""
     now, then = jsonc.find(jsonc.parse(text), path), jsonc.find(jsonc.parse(original), path)
     if not now or not then or now.members or then.members or now.kind != then.kind:
         return text
@@ -286,7 +286,7 @@ def _compare(before: str, after: str, file: File) -> None:
 
 
 def _stripped(tree: dict[str, Any], file: File) -> dict[str, Any]:
-    """What of a file is not ours."""
+    """The parsed file without our entries."""
     copy: dict[str, Any] = json.loads(json.dumps(tree))
     for entry in file.entries:
         parent = toml.find(copy, entry.path[:-1])

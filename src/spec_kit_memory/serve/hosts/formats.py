@@ -1,8 +1,7 @@
 """Where does each host keep servers, slash commands and hooks, and in which form?
 
-A host is a function from a place to the files it wants: entries in JSON or TOML files that
-are shared with others, and whole files of our own. Sources and dates of what is known about
-each host stand in docs/how-to/connect-an-agent.md.
+For each host, a function returns the files of an install: entries in JSON or TOML files that we share with other
+programs, and files that are entirely ours. docs/how-to/connect-an-agent.md has the source and date of each fact.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ __all__ = [
 ]
 
 SERVER = "spec_kit_memory"
-# Long enough for a first run on a cold disk, short enough not to be felt as a hang.
+# Long enough for a first run on a cold disk, short enough not to look like a hang.
 HOOK_SECONDS = 10
 
-# Events of hosts, and what our hook calls them. Codex, Qwen Code, VS Code and Copilot CLI follow Claude Code's names.
+# Event names of hosts, and our names for them. Codex, Qwen Code, VS Code and Copilot CLI use Claude Code's.
 CLAUDE_EVENTS: Mapping[str, str] = {
     "UserPromptSubmit": "prompt",
     "SessionStart": "session-start",
@@ -63,7 +62,7 @@ _LARGEST = 64_000_000  # Claude Code keeps a history in its own, of megabytes
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One thing in a shared file. `item` adds to an array; `default` is set only where nothing stands."""
+    """One value in a shared file. `item` is appended to an array; `default` is written only if the path is unset."""
 
     path: tuple[str, ...]
     value: Any
@@ -75,18 +74,18 @@ class File:
     path: Path
     form: Literal["json", "toml", "text"]
     entries: tuple[ConfigEntry, ...] = ()
-    text: str = ""  # of a file that is wholly ours
+    text: str = ""  # of a file that is entirely ours
 
 
 @dataclass(frozen=True, slots=True)
 class HostPlace:
-    """The project, whose configuration is meant, and what is known about this machine."""
+    """The project, the scope of the configuration, and the environment of this machine."""
 
     root: Path
     scope: Scope
     environ: Mapping[str, str]
     platform: str = sys.platform
-    removing: bool = False  # then every form is looked for that may have been written
+    removing: bool = False  # for an uninstall: cover every form that an install may have written
 
     @property
     def home(self) -> Path:
@@ -98,7 +97,7 @@ class HostPlace:
         return self.root if self.scope == "project" else self.home
 
     def folder(self, variable: str, name: str) -> Path:
-        """A host's folder: in the project, or the user's own, which an environment variable may have moved."""
+        """A host's folder: in the project, or the user's own, which an environment variable may relocate."""
         moved = self.environ.get(variable)
         return Path(moved).expanduser() if moved and self.scope == "user" else self.base / name
 
@@ -108,7 +107,8 @@ class HostPlace:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """What starts us, by its place: a host may be started where PATH is another, and hooks must be the same us."""
+        """The command that starts us, with its full path: a host may run with another PATH, and hooks must run the
+        same installation as the server."""
         for name in ("skm", "spec-kit-memory"):
             if program := shutil.which(name, path=self.environ.get("PATH")):
                 return (str(Path(program).absolute()),)
@@ -131,7 +131,7 @@ class Host:
     name: str
     title: str
     files: Callable[[HostPlace], list[File]]
-    commands: str  # how a slash command is typed there
+    commands: str  # how a slash command is typed in this host
     notes: Callable[[HostPlace], list[str]] = lambda place: []
 
 
@@ -144,7 +144,7 @@ def content_of(path: Path) -> bytes:
 
 
 def is_ours(value: Any) -> bool:
-    """Is this item of a list of hooks one that some version of ours has put there, and nothing else?"""
+    """Is this item of a list of hooks entirely ours, written by any version of us?"""
     if not isinstance(value, dict):
         return False
     command = value.get("command")
@@ -154,19 +154,19 @@ def is_ours(value: Any) -> bool:
 
 
 def hooks_of_group(item: Any) -> list[Any]:
-    """The hooks of a group of them; hosts add a person's own to a group of ours."""
+    """The hooks in a group; a host may add the user's own hooks to a group of ours."""
     hooks = item.get("hooks") if isinstance(item, dict) else None
     return hooks if isinstance(hooks, list) else []
 
 
 def our_hooks(items: Any) -> list[Any]:
-    """What is ours in a list of hooks: items, and single hooks in groups that also have others."""
+    """Our hooks in a list: whole items, and single hooks from groups that also have others."""
     listed = items if isinstance(items, list) else []
     return [found for item in listed for found in ([item] if is_ours(item) else filter(is_ours, hooks_of_group(item)))]
 
 
 def argv(entry: Any) -> list[str]:
-    """The words that start a server, in whichever form a host keeps them; empty where they cannot be read."""
+    """A server's command line, from any host's form of entry; empty if the entry has none."""
     launch = entry.get("transport", entry) if isinstance(entry, dict) else None
     if not isinstance(launch, dict):
         return []
@@ -177,7 +177,7 @@ def argv(entry: Any) -> list[str]:
 
 
 def named_workspace(entry: Any) -> str | None:
-    """The project that a server's entry names; None where it serves the one it is started in."""
+    """The project that a server's entry names; None if it serves the one it is started in."""
     words = [part for word in argv(entry) for part in word.split("=", word.startswith("--workspace="))]
     return next((words[at + 1] for at, word in enumerate(words[:-1]) if word == "--workspace"), None)
 
@@ -192,7 +192,7 @@ def _launch(argv: list[str]) -> dict[str, Any]:
 
 
 def _nested_hooks(place: HostPlace, host: str) -> tuple[ConfigEntry, ...]:
-    """Claude Code's form: an event has groups, a group has hooks."""
+    """Claude Code's form: an event has groups, and a group has hooks."""
     return _hooks_of(place, host, CLAUDE_EVENTS, timeout=HOOK_SECONDS)
 
 
@@ -229,7 +229,7 @@ def _claude_code(place: HostPlace) -> list[File]:
         moved = place.environ.get("CLAUDE_CONFIG_DIR")
         servers = (Path(moved).expanduser() if moved else place.home) / ".claude.json"
     return [
-        # Claude Code starts servers in the project, where the workspace is found by itself.
+        # Claude Code starts servers in the project, so the entry need not name it.
         File(servers, "json", (ConfigEntry(("mcpServers", SERVER), {"type": "stdio", **_launch(place.serve())}),)),
         File(folder / "settings.json", "json", _nested_hooks(place, "claude-code")),
         *(
@@ -259,12 +259,12 @@ def _claude_notes(place: HostPlace) -> list[str]:
 
 def _codex(place: HostPlace) -> list[File]:
     folder = place.folder("CODEX_HOME", ".codex")
-    # The Codex app and its extensions start servers elsewhere than in the project, so that one is named.
+    # The Codex app and its extensions start servers outside the project, so the entry names it.
     argv = place.serve(str(place.root)) if place.scope == "project" else place.serve()
     return [
         File(folder / "config.toml", "toml", (ConfigEntry(("mcp_servers", SERVER), _launch(argv)),)),
         File(folder / "hooks.json", "json", _nested_hooks(place, "codex")),
-        # Codex has dropped its own prompt files for skills.
+        # Codex has replaced its own prompt files with skills.
         *_skills(place.base / ".agents" / "skills", manual=False),
     ]
 
@@ -293,7 +293,7 @@ def _cursor(place: HostPlace) -> list[File]:
         ConfigEntry(("hooks", name), {"command": place.hook(event, "cursor"), "timeout": HOOK_SECONDS}, "item")
         for name, event in events.items()
     )
-    # Cursor fills the variable in; its servers do not start in the project.
+    # Cursor does not start servers in the project, but expands this variable.
     launch = _launch(place.serve("${workspaceFolder}"))
     return [
         File(folder / "mcp.json", "json", (ConfigEntry(("mcpServers", SERVER), launch),)),
@@ -359,9 +359,9 @@ def _has_nested_servers(config: Path) -> bool:
     try:
         root = jsonc.parse(content_of(config).decode())
     except (OSError, ValueError):
-        return False  # said when the file is to be edited
+        return False  # reported when the file is edited
     servers = jsonc.find(root, ("mcp", "servers"))
-    # A server may be called "servers", too; then it has a type.
+    # A server may itself be named "servers"; then it has a type.
     return servers is not None and servers.kind == "object" and servers.member("type") is None
 
 
@@ -379,7 +379,7 @@ def _vscode_user_folder(place: HostPlace) -> Path:
 def _vscode(place: HostPlace) -> list[File]:
     project = place.scope == "project"
     user = _vscode_user_folder(place)
-    # A user's own server also starts without a folder, where the variable would have no value.
+    # A server of the user's also starts without an open folder, when the variable has no value.
     argv = place.serve("${workspaceFolder}") if project else place.serve()
     prompts = place.root / ".github" / "prompts" if project else user / "prompts"
     files = [
@@ -401,7 +401,8 @@ def _vscode(place: HostPlace) -> list[File]:
 
 
 def _github_hooks(place: HostPlace) -> list[File]:
-    """One file for VS Code and Copilot CLI, which both read it: two would say everything twice."""
+    """One file for both VS Code and Copilot CLI: each reads the whole folder, so with two files hooks would run
+    twice."""
     if _claude_hooks(place) and not place.removing:
         return []
     folder = place.root / ".github" / "hooks" if place.scope == "project" else place.home / ".copilot" / "hooks"
@@ -416,7 +417,7 @@ def _trust_notes(place: HostPlace, title: str, folder: str) -> list[str]:
 
 
 def _claude_hooks(place: HostPlace) -> bool:
-    """VS Code and Copilot CLI run Claude Code's hooks as well; ours must not run twice."""
+    """Are our hooks in Claude Code's settings? VS Code and Copilot CLI run those too, and ours must not run twice."""
     settings = place.folder("CLAUDE_CONFIG_DIR", ".claude") / "settings.json"
     try:
         hooks = jsonc.find(jsonc.parse(content_of(settings).decode()), ("hooks", "UserPromptSubmit"))
@@ -507,7 +508,7 @@ def _qwen_notes(place: HostPlace) -> list[str]:
 
 
 def _cline(place: HostPlace) -> list[File]:
-    """Cline has one list of servers per user, so for a project the entry names it."""
+    """Cline has one list of servers per user, so an entry for a project names that project."""
     moved = place.environ.get("CLINE_DATA_DIR")
     data = Path(moved).expanduser() if moved else place.home / ".cline" / "data"
     argv = place.serve(str(place.root)) if place.scope == "project" else place.serve()

@@ -1,7 +1,7 @@
 """What did an install find and change? Recorded in the user's own folder, so that it can be undone exactly.
 
-Backups may hold what else the user keeps in those files, so only the user can read them
-and they are never stored in a project.
+Backups contain the user's other settings in those files, so only the user can read them, and they are never stored in
+a project.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class OriginalFile:
-    """One file: what it was (None: not there), the hash of what we made of it, and what we made around our entries."""
+    """One file: its content before (None: it did not exist), the hash of its content after, and the paths of the
+    containers that were created for our entries."""
 
     before: bytes | None
     after: str
@@ -46,7 +47,7 @@ class OriginalFile:
 class InstallRecord:
     folder: Path
     files: Mapping[Path, OriginalFile] = field(default_factory=dict)
-    folders: tuple[Path, ...] = ()  # that we made
+    folders: tuple[Path, ...] = ()  # created by the install
 
 
 def digest(data: bytes) -> str:
@@ -75,12 +76,12 @@ def read(host: str, place: HostPlace) -> InstallRecord:
         }
         return InstallRecord(folder, files, tuple(Path(path) for path in content["folders"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        # Without it, uninstall still takes our entries out of the files.
+        # Without a record, uninstall still removes our entries from the files.
         return InstallRecord(folder)
 
 
 def write(record: InstallRecord) -> list[Path]:
-    """Keep the record and the backups; returns where the backups stand."""
+    """Write the record and the backups; returns the paths of the backups."""
     settings.make_private_folder(record.folder)
     backups, files = [], {}
     for number, (path, original) in enumerate(record.files.items()):
@@ -102,7 +103,7 @@ def forget(record: InstallRecord) -> None:
 
 
 def remove_empty(folders: Iterable[Path]) -> None:
-    """Remove those that are empty, the innermost first."""
+    """Remove the folders that are empty, innermost first."""
     for folder in sorted(folders, key=lambda path: len(path.parts), reverse=True):
         try:
             folder.rmdir()
@@ -111,7 +112,7 @@ def remove_empty(folders: Iterable[Path]) -> None:
 
 
 def obstacle(path: Path, *, within: Path | None) -> str:
-    """Why a file can be neither read nor written; empty where nothing stands in the way."""
+    """Why a file can be neither read nor written; empty if it can."""
     if within is not None and (problem := _leads_elsewhere(path, within)):
         return problem
     if path.exists() and not path.is_file():
@@ -120,7 +121,7 @@ def obstacle(path: Path, *, within: Path | None) -> str:
 
 
 def _leads_elsewhere(path: Path, within: Path) -> str:
-    """A repository brings its own links, and what stands behind one may be the user's."""
+    """Why a path is refused: a repository can contain links, which may lead to files of the user's. Empty if not."""
     real, root = Path(os.path.realpath(path)), within.resolve()
     if real.is_symlink():
         return "is a link that leads to itself: replace it by a file"
@@ -133,7 +134,8 @@ def _leads_elsewhere(path: Path, within: Path) -> str:
 
 
 def _inside(path: Path, within: Path) -> Place:
-    """Links to what is in the project were followed by now; one that is swapped in from here on is refused."""
+    """The file as a place in the project, with links inside the project resolved. A link that is swapped in after
+    this check is not followed."""
     if _leads_elsewhere(path, within):
         raise Redirected(path)
     root = within.resolve()
@@ -148,7 +150,7 @@ def remove_file(path: Path, *, within: Path | None) -> None:
 
 
 def write_file(path: Path, data: bytes, *, mode: int | None = None, within: Path | None = None) -> None:
-    """Replace a file in one step. A link stays a link: what it points to is replaced."""
+    """Replace a file atomically. A link stays a link: its target is replaced."""
     if within is not None:
         place = _inside(path, within)
         filesystem.make_folders(place.parent)

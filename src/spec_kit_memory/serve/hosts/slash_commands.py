@@ -1,4 +1,4 @@
-"""What do the slash commands say to the agent? One text each; the hosts differ only in what stands around it."""
+"""What do the slash commands tell the agent? One text for each command; hosts differ only in the file around it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _front(values: Mapping[str, str]) -> str:
 
 
 def command_file(command: Command, *, arguments: str, hint_key: str = "") -> str:
-    """A markdown command: a description, and where the host shows it a hint on arguments."""
+    """A command as a markdown file: its description, and a hint on its arguments for hosts that show one."""
     front = {"description": command.about}
     if hint_key:
         front[hint_key] = "'" + command.arguments.replace("'", "''") + "'"
@@ -90,12 +90,12 @@ def command_file(command: Command, *, arguments: str, hint_key: str = "") -> str
 
 
 def toml_file(command: Command) -> str:
-    """A command as Gemini CLI keeps it; the text has no quotes that TOML's literal strings could not hold."""
+    """A command as a TOML file for Gemini CLI; the text must not contain three single quotes in a row."""
     return f"description = \"{command.about}\"\n\nprompt = '''\n{body(command, '{{args}}')}'''\n"
 
 
 def skill_file(command: Command, *, manual: bool) -> str:
-    """The same as a skill. `manual` keeps the agent from starting it by itself, where the host knows that key."""
+    """A command as a skill. `manual` keeps the agent from starting it unasked, in hosts that support that key."""
     front = {"name": f"memory-{command.name}", "description": f"{command.about}. Use it when asked for by name."}
     if manual:
         front["disable-model-invocation"] = "true"

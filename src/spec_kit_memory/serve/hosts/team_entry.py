@@ -1,4 +1,4 @@
-"""How does a host connect to a team server? By one entry next to the local one, as the host supports it.
+"""How does a host connect to a team server? Through a second entry next to the local server's.
 
 A token is never written to a file: hosts that expand variables get the name of one, the others sign in by OAuth.
 """
@@ -28,7 +28,8 @@ def _header(reference: str) -> dict[str, Any]:
     return {"headers": {"Authorization": f"Bearer {reference}"}} if reference else {}
 
 
-# How each host spells a server over HTTP. What fills a variable in is named; None: it cannot, and signs in by OAuth.
+# For each host, its syntax for an environment variable (None: it expands none, and signs in by OAuth), and its form of
+# an entry for a server over HTTP.
 _FORMS: Mapping[str, tuple[str | None, Callable[[str, str], dict[str, Any]]]] = {
     "claude-code": (f"${{{VARIABLE}}}", lambda url, reference: {"type": "http", **_plain(url, reference)}),
     "codex": (VARIABLE, lambda url, name: {"url": url, **({"bearer_token_env_var": name} if name else {})}),
@@ -46,7 +47,7 @@ _FORMS: Mapping[str, tuple[str | None, Callable[[str, str], dict[str, Any]]]] = 
 
 
 def checked_address(url: str) -> str:
-    """https, or http on this machine, as the server is reached: up to and with /mcp."""
+    """Refuse an address that is neither https nor http on this machine, or that contains credentials."""
     parts = urlsplit(url)
     local = is_loopback(parts.hostname or "")
     if parts.scheme not in ("https", "http") or not parts.hostname or (parts.scheme == "http" and not local):
@@ -59,19 +60,19 @@ def checked_address(url: str) -> str:
 
 
 def remote_files(host: Host, place: HostPlace, url: str) -> list[File]:
-    """The host's file of servers with the team server's entry; hooks and commands are the local server's."""
+    """The host's file of servers with the team server's entry; hooks and commands belong to the local server."""
     reference, form = _FORMS[host.name]
     wanted = reference or "" if place.environ.get(VARIABLE) else ""
     file, entry = _servers(host, place)
     defaults = tuple(one for one in file.entries if one.mode == "default")
     value = form(url, wanted)
     if host.name == "opencode" and "servers" in entry.path:
-        del value["enabled"]  # its newer form has no such key
+        del value["enabled"]  # the nested form has no such key
     return [replace(file, entries=(*defaults, ConfigEntry((*entry.path[:-1], REMOTE), value)))]
 
 
 def with_remote(files: list[File]) -> list[File]:
-    """For taking everything of ours away: wherever the local server may stand, the team's may, too."""
+    """For an uninstall: with an entry of the team server next to every possible entry of the local one."""
     return [
         replace(
             file,

@@ -1,4 +1,7 @@
-"""How is our server entered into Codex's config.toml? As one table between two marks, which text edits find again."""
+"""How is our server added to Codex's config.toml? As one table between two marker comments.
+
+The file is edited as text, so that comments and layout stay; the markers let a later edit find our table again.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +19,15 @@ END = "# spec-kit-memory end"
 
 _BEGINS, _ENDS = re.compile(r"# spec-kit-memory begin\b"), re.compile(r"# spec-kit-memory end")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
-# The standard library's reader takes the square of the parts of a dotted key, and no configuration has so many.
+# tomllib takes quadratic time in the parts of a dotted key; no real configuration has this many.
 MOST_DOTS = 1_000
-# Each mark that looks like ours costs a reading of the whole text.
+# Each marker that looks like ours makes us parse the whole text once more.
 MOST_MARKS = 20
 _HEADER = re.compile(r"^[ \t]*\[")
 
 
 class MalformedToml(ValueError):  # noqa: N818 - named after what it is
-    """The text is not TOML, or has our table in a form that a text edit cannot change."""
+    """The text is not valid TOML, or contains our table in a form that cannot be edited as text."""
 
 
 def parse(text: str) -> dict[str, Any]:
@@ -45,7 +48,7 @@ def find(tree: Mapping[str, Any], path: Sequence[str]) -> Any:
 
 
 def put(text: str, path: Sequence[str], value: Mapping[str, Any]) -> str:
-    """Write the table at `path`, in the place of an older one or at the end."""
+    """Append the table at `path`, after removing an older one."""
     without = remove(text, path)
     newline = "\r\n" if "\r\n" in text else "\n"
     lines = [BEGIN, f"[{'.'.join(path)}]", *(f"{key} = {_value(item)}" for key, item in value.items()), END, ""]
@@ -56,7 +59,7 @@ def put(text: str, path: Sequence[str], value: Mapping[str, Any]) -> str:
 
 
 def remove(text: str, path: Sequence[str]) -> str:
-    """The text without the table at `path`, whether it stands between our marks or not."""
+    """The text without the table at `path`, whether or not it is between our markers."""
     if find(parse(text), path) is None:
         return text
     without = _without_block(text, path)
@@ -67,7 +70,7 @@ def remove(text: str, path: Sequence[str]) -> str:
 
 
 def change(text: str, path: Sequence[str], value: Mapping[str, Any]) -> str:
-    """Set keys of the table at `path` where it stands; what else is in it stays."""
+    """Set keys of the existing table at `path`; its other keys stay."""
     tree = parse(text)
     lines = _LINE.findall(text)
     ours = _header_of(path, parts=False)
@@ -83,7 +86,7 @@ def change(text: str, path: Sequence[str], value: Mapping[str, Any]) -> str:
 
 
 def _assignment(lines: Sequence[str], start: int, key: str) -> tuple[int, int]:
-    """Where a table's key is set, and over how many lines; where there is none, its first line and 0."""
+    """The line that assigns a key, and over how many lines; `start` and 0 if the table does not have the key."""
     sets = re.compile(rf"[ \t]*(?:{re.escape(key)}|\"{re.escape(key)}\"|'{re.escape(key)}')[ \t]*=")
     for at in range(start, len(lines)):
         if _HEADER.match(lines[at]):
@@ -97,7 +100,7 @@ def _assignment(lines: Sequence[str], start: int, key: str) -> tuple[int, int]:
 
 
 def restored(text: str, path: Sequence[str], original: str) -> str:
-    """With the table at `path` as it was written in the original, if it was."""
+    """Append the table at `path` exactly as the original has it; unchanged if the original has none."""
     table = [line for line, ours in _marked(_without_block(original, path), path) if ours]
     there = find(parse(original), path)
     if there is None or not table or find(parse(text), path) is not None:
@@ -110,9 +113,10 @@ def restored(text: str, path: Sequence[str], original: str) -> str:
 
 
 def _without_block(text: str, path: Sequence[str]) -> str:
-    """What stands between our marks is taken out, with the empty line that was written before it.
+    """Remove the text between our markers, and the empty line that was written before it.
 
-    The same marks within a text of somebody else's are not ours: only what takes out our table is.
+    A string in the file may contain the same markers, so a removal counts only if it removes our table and nothing
+    else.
     """
     lines = _LINE.findall(text)
     parsed = parse(text)
@@ -139,13 +143,13 @@ def _header_of(path: Sequence[str], *, parts: bool = True) -> re.Pattern[str]:
 
 
 def _marked(text: str, path: Sequence[str]) -> list[tuple[str, bool]]:
-    """Each line, and whether it is of the table at `path` or a part of it.
+    """Each line, and whether it belongs to the table at `path` or one of its subtables.
 
-    A comment right before the next table is about that one.
+    A comment right before the next table belongs to that next table.
     """
     ours = _header_of(path)
     lines: list[tuple[str, bool]] = []
-    inside, spoken = False, 0  # the lines of comments and blanks at the end of our table, if there is a comment
+    inside, spoken = False, 0  # `spoken`: trailing comment and blank lines of our table so far
     for line in _LINE.findall(text):
         if _HEADER.match(line):
             was, inside = inside, bool(ours.match(line))
@@ -212,5 +216,5 @@ def _pruned(tree: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
 
 
 def _value(value: Any) -> str:
-    # JSON's strings, numbers, booleans and arrays of these are TOML as well.
+    # JSON strings, numbers, booleans and arrays of these are valid TOML.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
