@@ -1,8 +1,8 @@
 """What does a host get when it runs a hook: at a prompt, at the start of a session, before it compacts?
 
-The host's JSON comes on standard input; what that host expects goes to standard output.
-A hook must never stand in the way: on any error it prints nothing, says why on standard
-error, and ends well. It starts nothing new either: where there is no index, there is nothing to say.
+The host's JSON is read from standard input; output in the form that the host expects goes to standard output.
+A hook must never block its host: on any error it prints nothing, writes the reason to standard error, and exits with
+0. It creates nothing: without an index there is no output.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EVENTS", "HOOKED", "main", "run"]
 
-# What Claude Code calls them; Codex, Qwen Code, VS Code and Copilot CLI follow it, Gemini CLI in part.
+# Claude Code's event names; Codex, Qwen Code, VS Code and Copilot CLI use the same, Gemini CLI some of them.
 EVENTS: Mapping[str, str] = {
     "prompt": "UserPromptSubmit",
     "session-start": "SessionStart",
@@ -34,18 +34,19 @@ EVENTS: Mapping[str, str] = {
 }
 GEMINI_NAMES: Mapping[str, str] = {"prompt": "BeforeAgent", "pre-compact": "PreCompress"}
 HOOKED = ("claude-code", "codex", "cursor", "gemini", "opencode", "qwen", "vscode")
-# These hand what a hook prints before compaction to whoever writes the summary; the others show it to the person.
+# These hosts pass a hook's output before compaction to the model that writes the summary; others show it to the person.
 SUMMARISED = ("claude-code", "opencode")
-# After these a model has forgotten what it was told: what was sent before is sent again.
+# After these events the model has lost its earlier context, so memories that were sent before are sent again.
 ANEW = ("clear", "compact", "resume")
 
-# A prompt may be a pasted log; phrases are looked for in its beginning, as the tool does.
+# A prompt may be a pasted log; trigger phrases are matched in its beginning only, as in the tool.
 PROMPT_LENGTH = 10_000
 INPUT_BYTES = 8_000_000
-# Hooks at one event run together, or one after the other on a slow machine. A session does not start twice without
-# an end or a compaction between; a prompt may be taken back and sent again.
+# If our hooks are configured twice, both run for one event: at the same time, or one after the other on a slow machine.
+# The second within this time is a repetition. A session does not start twice without an end or a compaction in
+# between, but a prompt may be withdrawn and sent again, so its time is short.
 SAME_EVENT_SECONDS, SAME_PROMPT_SECONDS = 60, 5
-# Cursor shows the agent at most 10,000 characters in place.
+# Cursor passes at most 10,000 characters to the agent.
 MEMORY_LENGTH, TEXT_LENGTH = 1_500, 9_000
 CONTEXT_TOKENS = 1_500
 
@@ -58,7 +59,7 @@ BEFORE_COMPACTION = (
     "The conversation is about to be compacted. To keep what was decided, save it: "
     "ask the agent to save this session (memory_save)."
 )
-# For whoever writes the summary, so it says what a summary must not lose.
+# For the model that writes the summary.
 KEEP = (
     "Keep in the summary: every decision with its reason and what was rejected, next steps, blockers, the files that "
     "were changed, and the spec folder that is worked on. Leave out tool output that can be read again."
@@ -66,8 +67,8 @@ KEEP = (
 
 
 def main(arguments: Sequence[str]) -> None:
-    """`skm hook EVENT [--host HOST] [--workspace DIR]`, read by hand: a parser would be felt at every prompt."""
-    # The process ends before collecting would pay, and classes that are being made set it off often.
+    """`skm hook EVENT [--host HOST] [--workspace DIR]`, parsed by hand: importing click would delay every prompt."""
+    # The process exits before garbage collection would pay off, and creating classes triggers it often.
     gc.disable()
     words = list(arguments)
     options = {"--host": "claude-code", "--workspace": ""}
@@ -85,7 +86,7 @@ def run(event: str, *, host: str, workspace: str | None = None) -> None:
     try:
         answer = _answer(event, host, _input(), workspace)
         if answer:
-            # Escaped, because a host may read in another encoding than ours.
+            # JSON is escaped to ASCII, because the host may read another encoding.
             sys.stdout.write((answer if isinstance(answer, str) else json.dumps(answer)) + "\n")
             sys.stdout.flush()
     except Exception as error:  # noqa: BLE001 - the edge: a hook never fails its host
@@ -93,7 +94,7 @@ def run(event: str, *, host: str, workspace: str | None = None) -> None:
 
 
 def _note(error: Exception) -> None:
-    with suppress(OSError, ValueError):  # nobody may listen
+    with suppress(OSError, ValueError):  # standard error may be closed
         sys.stderr.write(f"spec-kit-memory hook: {error}\n")
 
 
@@ -130,9 +131,9 @@ def _answer(
 
 
 def _hook_output(host: str, event: str, text: str) -> dict[str, Any] | str:
-    """The text where this host looks for it."""
+    """The output with the text where this host looks for it."""
     if host == "opencode":
-        return text  # our plugin there takes it as it is
+        return text  # our plugin takes plain text
     if host == "cursor":
         return {"continue": True, "additional_context": text} if event == "prompt" else {"additional_context": text}
     name = GEMINI_NAMES.get(event, EVENTS[event]) if host == "gemini" else EVENTS[event]
@@ -142,7 +143,7 @@ def _hook_output(host: str, event: str, text: str) -> dict[str, Any] | str:
 
 
 def _start(event_data: Mapping[str, Any]) -> Path | None:
-    """The project, as the host names it; its working directory may have moved away from there."""
+    """The project folder that the host names; the working directory may have changed, so it comes last."""
     roots = event_data.get("workspace_roots")
     places = (
         os.environ.get("CLAUDE_PROJECT_DIR"),
@@ -163,7 +164,7 @@ def _text(event: str, event_data: Mapping[str, Any], workspace: Workspace) -> st
     session, source = _session(event_data), event_data.get("source")
     anew = event in ("pre-compact", "session-end") or source in ANEW
     happened = f"{event} {event_data.get('prompt') if event == 'prompt' else source}"
-    # A host may have our hooks twice, in the project's configuration and in the user's.
+    # Our hooks may be configured twice, in the project and for the user: only the first run has output.
     apart = SAME_PROMPT_SECONDS if event == "prompt" else SAME_EVENT_SECONDS
     if session and not workspace.session(session, anew=anew, event=happened, apart=apart).first:
         return ""
@@ -184,7 +185,8 @@ def _text(event: str, event_data: Mapping[str, Any], workspace: Workspace) -> st
 
 
 def _typed(prompt: object) -> str:
-    """What the person typed: Gemini CLI puts what a session's start added before it, which must not trigger itself."""
+    """The prompt as the person typed it. Gemini CLI prepends the context from the session's start, which must not
+    trigger memories again."""
     if not isinstance(prompt, str):
         return ""
     before, mark, rest = prompt.partition("<hook_context>")
@@ -192,7 +194,7 @@ def _typed(prompt: object) -> str:
 
 
 def _compaction_notes(workspace: Workspace, session: str | None) -> str:
-    """What a summary must keep, and which memories the session worked with."""
+    """What the summary must keep, and the memories that the session worked with."""
     parts = [KEEP]
     attended = workspace.session(session).working_memory if session else ()
     if attended:
@@ -204,7 +206,7 @@ def _compaction_notes(workspace: Workspace, session: str | None) -> str:
 
 
 def _matches(answer: TriggerAnswer) -> str:
-    """What the prompt brings up, as an agent reads it."""
+    """The triggered memories and suggestions, as text for an agent."""
     parts = [_memory(match) for match in answer.matches]
     kinds = list(dict.fromkeys(suggestion.kind for suggestion in answer.suggestions))
     notes = [SUGGESTIONS[kind] for kind in kinds if kind in SUGGESTIONS]

@@ -1,7 +1,7 @@
 """How does an answer or an error look to a caller?
 
-One form for MCP, HTTP and `skm --json`: {summary, data, hints, meta} in camelCase.
-The only place where errors are turned into what a caller sees.
+MCP, HTTP and `skm --json` use one envelope: {summary, data, hints, meta} in camelCase.
+This is the only place where exceptions become errors that a caller sees.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from spec_kit_memory.serve.messages import Say, for_model
 
 __all__ = ["camel", "compact", "envelope", "error", "value"]
 
-# What the system may lack anywhere, also while a module is read: nothing that a room of ours could foresee.
+# System errors that can occur anywhere, even while a module is imported, so no other module handles them.
 _OPEN_FILES = "Close other programs or raise the limit of open files, then try again."
 _SYSTEM = {
     errno.EMFILE: _OPEN_FILES,
@@ -32,7 +32,7 @@ _SYSTEM = {
     errno.EROFS: "The disk is read-only: mount it for writing.",
     errno.EIO: "The disk failed: look at the system's log, and copy what you can.",
 }
-# What a hostile workspace can make long, and nobody asked for.
+# Limits on texts that a hostile workspace could make very long.
 _LONGEST_MESSAGE = 4_000
 _LONGEST_HINT = 2_000
 _MOST_HINTS = 30
@@ -41,7 +41,10 @@ _OUTSIDE_DATA = frozenset(field.name for field in dataclasses.fields(Answer))
 
 
 def envelope(answer: Answer, *, tool: str = "", characters: int | None = None, say: Say = for_model) -> dict[str, Any]:
-    """What a caller gets, of at most about so many characters, in its own words. `tokens` counts the data as sent."""
+    """The answer as sent to a caller. `characters` limits its length approximately; `say` words it for the reader.
+
+    The field `tokens` counts the data as sent.
+    """
     data = fields(answer, say, without=_OUTSIDE_DATA)
     meta = answer.meta
     summary, hints = say(answer.outcome), [say(hint) for hint in answer.advice]
@@ -71,13 +74,13 @@ def envelope(answer: Answer, *, tool: str = "", characters: int | None = None, s
 
 
 def error(failure: BaseException, *, say: Say = for_model) -> dict[str, Any]:
-    """{code, message, hint, ...details}. What nobody foresaw is E000 and never a traceback.
+    """{code, message, hint, ...details}; an unexpected error is E000 and never a traceback.
 
-    An error repeats what it was about, and that may have been a secret.
+    Secrets are redacted, because an error repeats parts of the input.
     """
     rendered = _error(failure, say)
     if isinstance(failure, OSError):
-        return rendered  # the system's own words; and where no file can be opened, no module can be loaded either
+        return rendered  # the system's own words; and if no file can be opened, `redact` cannot be imported either
     from spec_kit_memory.core import redact
 
     try:

@@ -1,7 +1,7 @@
 """Which tools are there, and what is each for?
 
-A table of what is about the tool: its name, what it tells an agent, and how it behaves. What it takes is its
-request's; the MCP schemas, the check of arguments and the reference pages are made from that.
+The table has each tool's name, its description for agents, and how it behaves. Its parameters are declared by its
+request; the MCP schemas, the validation of arguments and the reference pages are generated from that.
 """
 
 from __future__ import annotations
@@ -177,14 +177,14 @@ def behaviour(tool: Tool) -> dict[str, bool]:
 
 
 def read_arguments(tool: Tool, arguments: Mapping[str, Any] | None) -> Request:
-    """What a client's arguments ask for; an error names every problem."""
+    """Validate a client's arguments; an error names every problem."""
     return read(tool.request, arguments, tool.edge)
 
 
 # --- schemas ----------------------------------------------------------------------------
 
-# The envelope is the same for every tool, and spelled out once in the reference, not in every conversation.
-# No key is required: an error carries {code, message, hint}, and some clients check errors against this too.
+# The envelope is the same for every tool; the reference describes it in full, so that no conversation pays for it.
+# No key is required: an error is {code, message, hint}, and some clients validate errors against this schema too.
 OUTPUT_SCHEMA: Mapping[str, Any] = {"type": "object", "properties": {"summary": {}, "data": {}}}
 
 _JSON_TYPES: Mapping[Kind, str] = {
@@ -200,7 +200,7 @@ _JSON_TYPES: Mapping[Kind, str] = {
 
 @cache
 def input_schema(tool: Tool) -> dict[str, Any]:
-    """Flat JSON Schema of a tool's arguments, as small as it can be said."""
+    """Flat JSON Schema of a tool's arguments, as small as possible."""
     properties = {parameter.name: _property(parameter) for parameter in tool.parameters}
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     if required := [parameter.name for parameter in tool.parameters if parameter.required]:
@@ -219,7 +219,7 @@ def _property(parameter: Parameter) -> dict[str, Any]:
     if parameter.shown_default is not None and parameter.shown_default is not False:
         schema["default"] = parameter.shown_default
     if parameter.kind in ("integer", "number"):
-        # Limits nobody meets by accident are checked but not worth tokens in every conversation.
+        # Limits that no caller reaches by accident are enforced, but not worth tokens in every conversation.
         if parameter.minimum is not None and parameter.kind == "number":
             schema["minimum"] = parameter.minimum
         if parameter.maximum is not None and parameter.maximum <= 1000:

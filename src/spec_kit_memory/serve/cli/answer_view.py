@@ -1,7 +1,7 @@
-"""What does a person want to see of an answer?
+"""Which parts of an answer does the command line show?
 
 Every answer becomes a few blocks: lines, tables, quoted passages. `terminal` draws them,
-with colours on a terminal and as plain text in a pipe, so the two never differ in content.
+with colours on a terminal and as plain text in a pipe, so both have the same content.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from spec_kit_memory.serve.messages import for_person
 
 __all__ = ["Block", "Line", "Quote", "Table", "ago", "blocks", "size"]
 
-# A first index of an old project warns hundreds of times; these show what kind there is.
+# The first index of an old project may have hundreds of warnings; a few show what kinds there are.
 MOST_WARNINGS = 5
 MOST_IDS = 10
 
@@ -42,7 +42,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """Text of a memory, with the words of the question in it."""
+    """Text of a memory; `terms` are the query's words to highlight."""
 
     text: str
     terms: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ Block = Line | Table | Quote
 
 
 def blocks(answer: Answer, *, now: datetime | None = None, **how: Any) -> Iterator[Block]:
-    """The blocks of any answer; `how` goes to the view of that kind."""
+    """The blocks of any answer; `how` is passed to the view of its class."""
     view = _VIEWS.get(type(answer))
     if view:
         yield from view(answer, now=now or datetime.now(UTC), **how)
@@ -63,11 +63,11 @@ def blocks(answer: Answer, *, now: datetime | None = None, **how: Any) -> Iterat
         yield Line(for_person(hint), "hint")
 
 
-# --- small words ------------------------------------------------------------------------
+# --- formatting -------------------------------------------------------------------------
 
 
 def ago(moment: datetime | None, now: datetime) -> str:
-    """How long ago, the way people say it."""
+    """How long ago, in words."""
     if moment is None:
         return ""
     seconds = (now - moment).total_seconds()
@@ -96,7 +96,7 @@ _ANCHOR = re.compile(r"\s*<!--\s*/?ANCHOR:[^>]*-->\s*", re.IGNORECASE)
 
 
 def _excerpt(text: str, lines: int = 8) -> str:
-    """The beginning of a passage, without the tags that only programs read."""
+    """The beginning of a passage, without anchor comments."""
     text_lines = "\n".join(line for line in text.split("\n") if not _ANCHOR.fullmatch(line)).strip("\n").split("\n")
     return "\n".join(
         [*text_lines[:lines], f"… {counted(len(text_lines) - lines, 'more line')}"]
@@ -130,7 +130,7 @@ def _search(answer: answers.SearchAnswer, *, now: datetime) -> Iterator[Block]:
 
 
 def _vault(name: str | None) -> str:
-    """Its path is no path of this project."""
+    """A mark for results from another vault, whose paths are not in this project."""
     return f"in your {name} memory" if name else ""
 
 
@@ -180,13 +180,13 @@ def _explained(parts: Mapping[str, Any]) -> str:
     parts_shown = [
         f"{name} {_as_text(part)}" for name, part in parts.items() if not isinstance(part, Mapping | list | tuple)
     ]
-    if texts := parts.get("texts"):  # the query's first, then those of --also
+    if texts := parts.get("texts"):  # of the query, then of each --also
         parts_shown.append(f"relevance by text {' + '.join(_as_text(part) for part in texts)}")
     return ", ".join(parts_shown)
 
 
 def _as_text(value: object) -> str:
-    """A value as a person writes it."""
+    """A value as a person would write it."""
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -297,7 +297,7 @@ def _triggers(answer: answers.TriggerAnswer, *, now: datetime) -> Iterator[Block
         yield Line(answer.summary, "dim")
 
 
-# --- looking after ------------------------------------------------------------------------
+# --- index and health ---------------------------------------------------------------------
 
 
 def _index(answer: answers.IndexAnswer, *, now: datetime) -> Iterator[Block]:
@@ -317,7 +317,7 @@ def _index(answer: answers.IndexAnswer, *, now: datetime) -> Iterator[Block]:
 
 
 def _warnings(warnings: Sequence[answers.FileWarning]) -> Iterator[Block]:
-    """The first of each file, so that one broken file does not hide the others; then as many more as there is room."""
+    """The first warning of each file, so that one bad file does not hide the others; then more while there is room."""
     by_file: dict[str, list[answers.FileWarning]] = {}
     for warning in warnings:
         by_file.setdefault(warning.path, []).append(warning)
@@ -459,7 +459,7 @@ def _chain(ledger: answers.LedgerState) -> str:
 
 
 def _changed(before: Mapping[str, object] | None, after: Mapping[str, object] | None) -> str:
-    """The fields that changed; of what came, went or came back, its title."""
+    """The fields that changed; for a memory that was added, removed or restored, its title."""
     if before is None or after is None or before.get("presence") != after.get("presence"):
         came_back = "is there again" if (after or {}).get("presence") == "live" else ""
         return str((after or before or {}).get("title") or came_back)
@@ -471,7 +471,7 @@ def _changed(before: Mapping[str, object] | None, after: Mapping[str, object] | 
 
 
 def _changed_value(name: str, old: object, new: object) -> str:
-    """What it was and what it is, where that is short. A state leaves out what is false or empty."""
+    """The field's name, with the old and new value if they are short. A state omits false and empty values."""
     words = {"content_hash": "file"}.get(name, name.replace("_", " "))
     if isinstance(old, bool) or isinstance(new, bool):
         return f"{words}: {_as_text(bool(new))}"
@@ -484,7 +484,7 @@ def _changed_value(name: str, old: object, new: object) -> str:
 
 
 def _changed_link(before: object, after: object) -> str:
-    """Which link came, went or was made stronger."""
+    """Which link was added, removed or changed."""
     link = after or before
     if not isinstance(link, Mapping):
         return "link"

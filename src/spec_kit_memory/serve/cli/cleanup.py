@@ -1,7 +1,7 @@
-"""Which memories may be removed, and what does a person decide about each?
+"""Which memories could be removed, and what does a person decide about each?
 
-In a pipe it only lists them. On a terminal it asks: keep, outdated, delete, or stop.
-Nothing is decided by the program, and everything can be taken back with `skm undo`.
+In a pipe the command only lists them. On a terminal it asks about each: keep, outdated, delete, or stop.
+The program decides nothing itself, and `skm undo` reverts every decision.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 __all__ = ["reasons", "walk"]
 
-# Below this a memory was found unhelpful more often than helpful.
+# Below this confidence, a memory was judged unhelpful more often than helpful.
 DOUBTED = 0.4
 
 
 def reasons(card: Card, now: datetime, *, older_than: int | None = None) -> str:
-    """Why this memory is worth a look; "" if it is not."""
+    """Why this memory should be reviewed; empty if it need not be."""
     created = card.created_at or card.updated_at
     if older_than is not None and (now - created).total_seconds() < older_than * 86_400:
         return ""
@@ -59,7 +59,7 @@ def walk(session: Invocation, *, older_than: int | None = None) -> None:
         candidates = [
             (card, why)
             for card in every_card(workspace)
-            # Cleaning a project up is no occasion to judge personal memories; with --personal they are the vault's own.
+            # Cleaning up a project leaves out personal memories; with --personal, the vault's own have no `vault`.
             if not card.vault and (why := reasons(card, now, older_than=older_than))
         ]
         answer = Candidates(

@@ -1,6 +1,6 @@
-"""Which commands have no tool? Those for people: starting, saving from files, looking after.
+"""Which commands have no tool of their own? Those for people: setup, serving, saving from files, maintenance.
 
-`COMMANDS` maps a command's words to a function that builds it.
+`COMMANDS` maps a command's name to a function that builds it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ COMMANDS: dict[str, Callable[[], click.Command]] = {}
 
 
 def command(words: str, about: str, *params: click.Parameter) -> Callable[[Run], Run]:
-    """Register a function of (session, **options) under its words."""
+    """Register a function of (session, **options) as the command named `words`."""
 
     def register(run: Run) -> Run:
         def build() -> click.Command:
@@ -209,7 +209,7 @@ def serve(
 
 
 def _require_team(session: Invocation, http: bool, others: Mapping[str, object]) -> None:
-    """Refuse what contradicts it: who asks, and what they see, is said by each token."""
+    """Refuse options that contradict --team: on a team server, each token identifies the caller and what they see."""
     if not http:
         raise BadParameter("A team is served over HTTP.", hint="Add --http.")
     given = [name for name, value in others.items() if value is not None]
@@ -235,7 +235,7 @@ def ui(session: Invocation, port: int, no_browser: bool) -> None:
 def watch(session: Invocation) -> None:
     from spec_kit_memory.serve.cli.terminal import progress
 
-    # As Ctrl-C: it ends also what goes on before there is anything to watch.
+    # Handle SIGTERM like Ctrl-C, which also interrupts the first indexing.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with session.open() as workspace:
         if workspace.settings.watch == "off":
@@ -250,9 +250,9 @@ def watch(session: Invocation) -> None:
         events: queue.SimpleQueue[WatchAnswer] = queue.SimpleQueue()
         workspace.start_background(events.put)
         try:
-            session.say("Watching; Ctrl-C stops.")  # whoever reads it may press it at once
+            session.say("Watching; Ctrl-C stops.")  # inside `try`, because Ctrl-C may follow at once
             while True:
-                with suppress(queue.Empty):  # in slices: on Windows a longer one cannot be interrupted
+                with suppress(queue.Empty):  # a short timeout, because on Windows a wait cannot be interrupted
                     session.show(events.get(timeout=0.5))
                     session.flush()
         except KeyboardInterrupt:
@@ -274,14 +274,14 @@ def save(session: Invocation, data: str | None, folder_argument: str | None, **m
     if folder_argument:
         values.setdefault("spec_folder", folder_argument)
     if data and "text" in values:
-        values.setdefault("spec_folder", data)  # a fact needs no file, so the word is where to save it
+        values.setdefault("spec_folder", data)  # with --text there is no file, so the argument is the spec folder
     elif data:
         values |= _input(data)
     session.show(_saved(session, values), verb=SaveRequest.verb)
 
 
 def _input(data: str) -> dict[str, Any]:
-    """A session as JSON, from a file or standard input; any other file is one to index."""
+    """Arguments of a save: a session as JSON from a file or standard input, or any other file to index."""
     if data != "-" and Path(data).suffix.lower() != ".json":
         return {"file_path": data}
     try:
@@ -301,7 +301,7 @@ def _input(data: str) -> dict[str, Any]:
 
 
 def _saved(session: Invocation, values: dict[str, Any]) -> SaveAnswer:
-    # A person at a terminal may make a rule; an agent's tool may not.
+    # A person on the command line may save a rule; an agent's tool may not.
     person = {"by_person": True}
     try:
         answer: SaveAnswer = call(session, SaveRequest, values, **person)
@@ -352,7 +352,7 @@ def config_show(session: Invocation) -> None:
     from spec_kit_memory.serve.cli import answer_view
     from spec_kit_memory.serve.cli.overview import Values
 
-    # What is wrong is what somebody comes here to see: it must not keep the rest from being shown.
+    # Shows an invalid configuration too: that is when the command is needed most.
     root = settings.find_root(workspace=session.workspace)
     loaded, problems = settings.load_with_problems(root, overrides=session.flags)
     rows = settings.describe(loaded)

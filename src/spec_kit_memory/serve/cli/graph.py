@@ -1,4 +1,4 @@
-"""What led to what, drawn: as a tree of text, as Mermaid, or as Graphviz DOT."""
+"""How is a causal graph drawn? As a text tree, as Mermaid, or as Graphviz DOT."""
 
 from __future__ import annotations
 

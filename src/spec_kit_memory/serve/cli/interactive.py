@@ -1,7 +1,7 @@
-"""What do commands do on a terminal beyond calling their tool's verb?
+"""What do commands do on a terminal in addition to calling their tool's verb?
 
-Progress of a scan, the dashboard, a question before something is destroyed, drawings.
-Each entry adds options and runs in place of the plain call.
+They show progress and a dashboard, ask for confirmation before something is destroyed, and draw graphs.
+Each entry of `EXTRAS` can add options, and runs in place of the plain call.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _search(session: Invocation, kind: type[Request], values: Given, own: Given)
 
 
 def dashboard(session: Invocation) -> None:
-    """`skm search` alone: numbers, the newest, and what to try."""
+    """`skm search` without arguments: statistics, the newest memories, and suggestions."""
     from spec_kit_memory.serve.cli import answer_view
     from spec_kit_memory.serve.cli.overview import Overview
 
@@ -87,7 +87,7 @@ def _index(session: Invocation, kind: type[Request], values: Given, own: Given) 
 
 
 def _get(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
-    # The way search prints a place: path:42-56.
+    # The form in which search prints a place: path:42-56.
     match = re.fullmatch(r"(?P<path>.+):(?P<lines>\d+(?:-\d+)?)", str(values.get("path", "")))
     if match and "lines" not in values:
         values |= match.groupdict()
@@ -167,7 +167,7 @@ def every_card(workspace: Workspace) -> Iterator[Card]:
             return
 
 
-# --- what destroys ------------------------------------------------------------------------------------
+# --- destructive commands -------------------------------------------------------------------------------
 
 
 def _delete(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
@@ -189,7 +189,7 @@ def _delete_checkpoint(session: Invocation, kind: type[Request], values: Given, 
 
 
 def _confirm(session: Invocation, own: Given, what: str, *, then: str) -> None:
-    """A person is asked for confirmation; without a terminal, --yes is required."""
+    """Ask for confirmation; without a terminal, require --yes."""
     if own["yes"]:
         return
     if not session.interactive:
@@ -200,11 +200,11 @@ def _confirm(session: Invocation, own: Given, what: str, *, then: str) -> None:
 def _health(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
     answer = call(session, kind, values)
     session.show(answer, verb=kind.verb)
-    # A script that asks for health wants to know by the exit code, too.
+    # Scripts check the exit code.
     session.exit_code = 0 if answer.healthy else 1
 
 
-# --- record and chat ------------------------------------------------------------------------------------
+# --- ledger and chat ------------------------------------------------------------------------------------
 
 
 def _ledger_verify(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:

@@ -1,6 +1,6 @@
-"""What did one command line ask for, and how does its answer get out?
+"""What do the common options of a command line say, and how is its answer printed?
 
-Everything on standard output is the answer; `--json` makes it the tool's own envelope and nothing else.
+Standard output contains only the answer; with `--json` it is the tool's own envelope.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ __all__ = [
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
-class CommandFailed(Exception):  # noqa: N818 - it reads as what happened
-    """The command ends with this error shown; `code` is the exit code."""
+class CommandFailed(Exception):  # noqa: N818 - named after what happened
+    """Ends the command and shows this error; `code` is the exit code."""
 
     def __init__(self, error: BaseException, *, code: int = FAILED) -> None:
         super().__init__(str(error))
@@ -48,7 +48,7 @@ class CommandFailed(Exception):  # noqa: N818 - it reads as what happened
 
 @dataclass
 class Invocation:
-    """What the options that every command takes have said."""
+    """The values of the options that every command takes, and the output of the command."""
 
     workspace: str | None = None
     json: bool = False
@@ -69,7 +69,7 @@ class Invocation:
 
     @property
     def personal(self) -> bool:
-        """Is it about the user's own vault?"""
+        """Is the workspace the user's personal vault?"""
         from spec_kit_memory.settings.own_folders import personal_vault
 
         return bool(self.workspace) and self.workspace == str(personal_vault())
@@ -91,7 +91,7 @@ class Invocation:
                 terminal.show(answer_view.blocks(answer, **how) if blocks is None else blocks)
 
     def flush(self) -> None:
-        """Whoever reads a pipe sees what was shown so far."""
+        """Flush standard output, so that a pipe's reader gets everything so far."""
         with _readers_may_leave():
             sys.stdout.flush()
 
@@ -100,14 +100,14 @@ class Invocation:
             sys.stdout.write(text if text.endswith("\n") else text + "\n")
 
     def say(self, text: str) -> None:
-        """To the person, never to a program that reads the answer."""
+        """Write a message for a person to standard error; nothing with --json."""
         if not self.json:
             sys.stderr.write(text + "\n")
 
 
 @contextmanager
 def _readers_may_leave() -> Iterator[None]:
-    """A reader that had enough (`| head`) is no error; click would make it one."""
+    """A reader that stops early (`| head`) is not an error, but click would make it one."""
     try:
         yield
     except BrokenPipeError:
@@ -119,7 +119,7 @@ class ReaderLeft(Exception):  # noqa: N818 - no error
 
 
 def call(session: Invocation, kind: type[Request], values: Mapping[str, Any], **more: Any) -> Any:
-    """Check what was given, open the workspace, call the verb. `more` is what no option can say."""
+    """Validate the values, open the workspace and call the verb. `more` are fields that have no option."""
     request = checked(kind, values)
     with session.open() as workspace:
         return getattr(workspace, kind.verb)(request.replace(**more) if more else request)
@@ -135,7 +135,7 @@ def checked(kind: type[Request], values: Mapping[str, Any]) -> Request:
 
 
 def command_edge(kind: type[Request]) -> Edge:
-    """For a person, advice names commands and options."""
+    """How errors name a command's parameters: as options, with a hint to --help."""
     return Edge(
         f"skm {kind.command}",
         lambda parameter: parameter.flag,

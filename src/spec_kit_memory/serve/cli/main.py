@@ -1,6 +1,6 @@
-"""How does `skm` start? With as little as possible: a hook runs it on every prompt.
+"""How does `skm` start? With as few imports as possible: a hook runs it on every prompt.
 
-Only what the asked-for command needs is imported, and nothing at all for the version.
+Only modules that the command needs are imported, and none for `--version`.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from spec_kit_memory.serve.mcp import handshake
 
         if handshake.wants_stdio(words):
-            handshake.start(words)  # a host does not wait for what is imported below
+            handshake.start(words)  # answers the host while the modules below are imported
     exit_codes: list[int] = []
     atexit.register(_end_beside_threads, exit_codes)  # registered first, it runs last
-    # Making hundreds of classes sets collecting off again and again, and none of them is garbage.
+    # Creating hundreds of classes triggers garbage collection again and again, and none of them is garbage.
     gc.disable()
     from spec_kit_memory.serve.cli.invocation import INTERRUPTED
     from spec_kit_memory.serve.cli.program import run
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _end(code: int) -> None:
-    """A model may be at work in a thread that nobody waits for: taking Python down around it ends in an abort."""
+    """Exit without finalising Python, which would abort if an abandoned thread is still running a model."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()

@@ -1,4 +1,4 @@
-"""How do a request's parameters become options, and what was given become its values again?"""
+"""How do a request's parameters become options, and how do the given options become its values?"""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def common_options() -> list[click.Parameter]:
         if is_set:
             from spec_kit_memory.settings.own_folders import personal_vault
 
-            if (vault := personal_vault()) is None:  # never the project that one happens to stand in
+            if (vault := personal_vault()) is None:  # must not fall back to the project in the current folder
                 raise FileMissing("You have no home folder, so there is no personal memory.", hint="Set HOME.")
             ctx.find_object(Invocation).workspace = str(vault)  # type: ignore[union-attr]
 
@@ -91,7 +91,7 @@ def visible(kind: type[Request]) -> list[Parameter]:
 
 
 def options(kind: type[Request]) -> list[click.Parameter]:
-    """An option for every parameter, also for those that can be given by position."""
+    """An option for every parameter, including those that can be given by position."""
     return [_option(parameter) for parameter in visible(kind)]
 
 
@@ -127,21 +127,21 @@ def _type(parameter: Parameter) -> click.ParamType[Any]:
 
 
 class AsGiven(click.ParamType[Any]):
-    """Text on its way to the check that every caller's values go through, with a name for the help."""
+    """Text that is passed on unchanged: `read` validates it, as for every caller. The name is shown in the help."""
 
     def __init__(self, kind: str) -> None:
         self.name = {"object": "json", "texts": "text", "paths": "path", "reference": "id|path"}.get(kind, kind)
 
 
 class Offered(click.Choice[str]):
-    """Choices as the help and the shell show them; which of them is meant is for the check to say."""
+    """Choices for the help and for completion; `read` validates the value, as for every caller."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         return value
 
 
 def positionals(kind: type[Request]) -> list[click.Parameter]:
-    """Words without an option: prose takes all of them, an id may also be a spec folder's name."""
+    """Positional arguments: prose takes all words, and an id may also be a spec folder's name."""
     parameters: list[click.Parameter] = []
     for parameter in visible(kind):
         if not parameter.kw_only:
@@ -173,12 +173,12 @@ def _takes_folder(kind: type[Request], parameter: Parameter) -> bool:
 
 
 def given_values(kind: type[Request], options: Mapping[str, Any]) -> dict[str, Any]:
-    """What was said, by argument; what was not said is left out."""
+    """The given values by argument name; arguments that were not given are left out."""
     values: dict[str, Any] = {}
     for parameter in visible(kind):
         name = parameter.argument
         if (value := options.get(name)) not in (None, ()):
-            # One value may be a whole list as JSON.
+            # A single value may be a whole list as JSON.
             values[name] = (value[0] if len(value) == 1 else list(value)) if isinstance(value, tuple) else value
     for parameter in visible(kind):
         name = parameter.argument
@@ -199,7 +199,7 @@ def given_values(kind: type[Request], options: Mapping[str, Any]) -> dict[str, A
 
 
 def completer(parameter: Parameter) -> Callable[[click.Context, click.Parameter, str], list[Any]] | None:
-    """Spec folders and checkpoint names, read from the disk: opening the index would be felt at each Tab."""
+    """Completion of spec folders and checkpoint names, read from the disk: opening the index would delay each Tab."""
     if parameter.completes == "spec folders":
         return lambda ctx, param, incomplete: [name for name in _spec_folders() if name.startswith(incomplete)]
     if parameter.completes == "checkpoints":
@@ -229,11 +229,11 @@ def _checkpoints() -> list[str]:
 
 
 def _name_in(place: filesystem.Place) -> str:
-    """A checkpoint's name stands in its first line: a file's name may be a shortened form of it."""
+    """A checkpoint's name, read from its first line, because the file's name may be shortened."""
     import gzip
 
     try:
         with os.fdopen(filesystem.open_reading(place), "rb") as raw, gzip.GzipFile(fileobj=raw) as file:
             return str(json.loads(file.readline(1_000_000))["name"])
     except (OSError, EOFError, ValueError, KeyError, TypeError):
-        return ""  # what is damaged or no checkpoint is not offered
+        return ""  # damaged, or not a checkpoint: not offered

@@ -1,4 +1,4 @@
-"""What do the commands without a tool of their own answer? Small answers, for `--json` too."""
+"""What do commands without a tool of their own return? Small answer classes, which `--json` prints as well."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Phrases(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class Candidates(Answer):
-    """Memories that a person may want to clean up, and why."""
+    """Memories that a person may want to clean up, with reasons."""
 
     candidates: tuple[Mapping[str, Any], ...]
 
@@ -69,12 +69,12 @@ class Values(Answer):
     root: str
     user_file: str
     settings: tuple[Mapping[str, Any], ...]
-    problems: tuple[str, ...] = ()  # what is wrong with the configuration; what is refused is not among the settings
+    problems: tuple[str, ...] = ()  # errors in the configuration; refused values are not in `settings`
 
 
 @dataclass(frozen=True, kw_only=True)
 class CommandAnswer(Answer):
-    """Something without more to say than what was made."""
+    """A result that is little more than a list of created paths."""
 
     paths: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)

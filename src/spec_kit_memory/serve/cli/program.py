@@ -1,6 +1,7 @@
-"""Which command is meant, and with which exit code does it end?
+"""Which command does a command line name, and with which exit code does it end?
 
-The command of a verb is built from its request when it is needed; the others are in `commands`.
+Commands with a request are built from it when needed; the others are defined in `commands`, `team_tokens` and
+`team_projects`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ __all__ = ["run"]
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line and return its exit code. Errors go where the answer would have gone."""
+    """Run one command line and return its exit code."""
     name = os.path.basename(sys.argv[0]) if sys.argv else "skm"
     session = Invocation(json="--json" in arguments)
     for stream in (sys.stdout, sys.stderr):
@@ -54,7 +55,7 @@ def run(arguments: Sequence[str]) -> int:
         session.say("Stopped.")
         return INTERRUPTED
     except (ReaderLeft, BrokenPipeError):
-        # Nothing more can be written, not even what Python would flush at exit.
+        # Nothing more can be written, so Python's flush at exit must not try.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except Exception as error:  # noqa: BLE001 - the edge: a person gets a code and a next step, not a traceback
@@ -84,7 +85,7 @@ def _report_usage(session: Invocation, error: click.UsageError) -> int:
     return USAGE
 
 
-# Groups of commands; the parts come from the requests or from `commands`.
+# Command groups; their subcommands come from the requests or from the modules of commands.
 FAMILIES: Mapping[str, str] = {
     "checkpoint": "Named snapshots of memories.",
     "ledger": "The record of every change, and whether it holds.",
@@ -137,13 +138,13 @@ class Commands(click.Group):
 
 
 def _hand_made() -> Mapping[str, Callable[[], click.Command]]:
-    """The commands without a request, by their words."""
+    """The commands that are not built from a request, by name."""
     from spec_kit_memory.serve.cli import commands, team_projects, team_tokens
 
     return {**commands.COMMANDS, **team_tokens.COMMANDS, **team_projects.COMMANDS}
 
 
-# Their parameters are those of their requests, but they have a face of their own on the command line.
+# Commands that have a request but are defined by hand, because their command line differs from it.
 HAND_MADE = frozenset({"save", "ledger export"})
 
 
@@ -159,7 +160,7 @@ def _version_option() -> click.Option:
 
 
 def request_command(kind: type[Request]) -> click.Command:
-    """The command of a request: its docstring, its parameters as options, its verb."""
+    """Build the command of a request: its docstring is the help, its parameters are options, its verb is called."""
     from spec_kit_memory.serve.cli import interactive
 
     more = interactive.EXTRAS.get(kind.command, interactive.PLAIN)

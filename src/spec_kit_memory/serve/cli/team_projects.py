@@ -1,4 +1,4 @@
-"""What does an operator have served? `skm team add`, `remove`, `list` and `sync`."""
+"""Which projects does a team server serve? `skm team add`, `remove`, `list` and `sync`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does an operator let people in? `skm team token`: make, list and revoke static tokens."""
+"""How does an operator give people access to a team server? `skm team token`: create, list and revoke static tokens."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class TokenListAnswer(Answer):
 
 
 def team_database(session: Invocation) -> TeamDatabase:
-    """The server's database, as `--index`, the environment or the user's configuration names it."""
+    """The team server's database, named by `--index`, the environment or the user's configuration."""
     from spec_kit_memory import settings as settings_module
     from spec_kit_memory.team.database import TeamDatabase
 
     own = settings_module.user_state_folder(otherwise="set XDG_STATE_HOME")
-    settings = settings_module.load(own, overrides=session.flags)  # of no workspace
+    settings = settings_module.load(own, overrides=session.flags)  # without any workspace's configuration
     if not settings.on_server:
         raise MissingParameter(
             "A team server needs PostgreSQL.", hint="Name it: --index postgresql://HOST/DATABASE, or index.url."

@@ -1,7 +1,7 @@
 """How are blocks drawn? With rich on a terminal; as plain text in a pipe, where rich is never imported.
 
-Text of memories is data: control characters, which could move the cursor or retitle the
-window, are shown as what they are and never sent.
+Text of memories is untrusted: control characters, which could move the cursor or retitle the
+window, are printed as escapes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def show(blocks: Iterable[Block], *, out: TextIO | None = None) -> None:
 
 
 def show_error(error: Mapping[str, Any]) -> None:
-    """To standard error: code, message, and what to do next."""
+    """Print code, message and hint to standard error."""
     show([Line(f"{error['code']}: {error['message']}", "bad")], out=sys.stderr)
     if error.get("hint"):
         show([Line(str(error["hint"]), "hint")], out=sys.stderr)
@@ -129,7 +129,7 @@ def _rich_table(block: Table) -> Any:
 
 @contextmanager
 def progress(title: str, *, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on standard error while something long goes on; silent in a pipe."""
+    """A progress bar on standard error for a long operation; nothing in a pipe."""
     if quiet or not sys.stderr.isatty():
         yield lambda stage, done, total: None
         return

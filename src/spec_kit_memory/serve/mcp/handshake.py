@@ -1,14 +1,13 @@
-"""What does a host receive while the server is still being imported? The answers that are always the same.
+"""What does a host receive while the server is still being imported? Prepared answers that never change.
 
-Hosts do not wait for a slow server. `initialize`, `server/discover`, `tools/list` and the lists of prompts and
-templates have answers that depend on nothing but the protocol's version, so they are kept in `first_answers.json` and
-sent by a thread that needs only the standard library. Every line is kept as it came: when the SDK is there it gets the
-same lines, and what it answers to requests that were answered here is dropped. `python -m tools.first_answers` makes
-the file from the SDK's own answers, and a test compares.
+Hosts do not wait for a slow server. The answers to `initialize`, `server/discover`, `tools/list` and the lists of
+prompts and templates depend only on the protocol version, so they are stored in `first_answers.json` and sent by a
+thread that needs only the standard library. Every line is also queued: once the SDK is imported it gets the same lines,
+and its answers to requests that were answered here are dropped. `python -m tools.first_answers` generates the file from
+the SDK's own answers, and a test compares them.
 
-`server/discover` never reaches the SDK as long as it opens the connection: a host that asks and then shakes hands
-the older way (Copilot CLI does, and so must one of a future version) would be refused, because the SDK takes the
-question for the choice of an era.
+A `server/discover` that opens a connection never reaches the SDK, which would take it as the choice of the newer
+protocol era and refuse an `initialize` that follows. Copilot CLI sends both, and so must hosts of future versions.
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ from collections.abc import Sequence
 
 __all__ = ["BEGINNINGS", "LISTS", "FirstAnswers", "Front", "running", "start", "wants_stdio"]
 
-# The lists that are the same in every workspace. Hosts request them at once, and some ignore late answers.
+# Lists that are the same in every workspace. Hosts request them at once, and some ignore late answers.
 LISTS = ("tools/list", "prompts/list", "resources/templates/list")
-# Of the resources a host hears at once what every workspace has, and the folders when it asks again. Claude Code offers
-# no tools before it has heard of resources, and on a machine under load it does not wait for that.
+# The prepared answer to this contains only what every workspace has; a host that asks again later gets the folders too.
+# Claude Code offers no tools before it has a list of resources, and under load it does not wait for a late one.
 BEGINNINGS = ("resources/list",)
-HEAD_START_SECONDS = 0.02  # imports wait this long for the host's first message, which is mostly there already
+HEAD_START_SECONDS = 0.02  # imports wait this long for the host's first message, which usually has arrived already
 CHUNK_BYTES = 65_536
-# How long requests are still answered after standard input was closed; a signal ends the server at once.
+# How long requests may still take after standard input was closed; a signal ends the server at once.
 LAST_ANSWERS_SECONDS = 20.0
-UNSUPPORTED = -32022  # the SDK's code for a version that it does not speak
+UNSUPPORTED = -32022  # the SDK's error code for an unsupported protocol version
 _META_PREFIX = "io.modelcontextprotocol/"
 
 
 class FirstAnswers:
-    """Answers lines from prepared answers. Lines are given in order; None for one without a prepared answer."""
+    """Finds the prepared answer to each line of a connection. Lines must be passed in order."""
 
     def __init__(self, *, lean: bool) -> None:
         with open(os.path.join(os.path.dirname(__file__), "first_answers.json"), encoding="utf-8") as file:
@@ -46,7 +45,7 @@ class FirstAnswers:
         self._places: dict[str, int] = stored["lean" if lean else "all"]
         self._handshakes: list[str] = stored["handshakes"]
         self._modern: str = stored["modern"]
-        self._version: str | None = None  # of the connection, once a request has chosen it
+        self._version: str | None = None  # the connection's protocol version, once a request has chosen it
 
     @property
     def is_open(self) -> bool:
@@ -71,14 +70,14 @@ class FirstAnswers:
         key = self._key(method, params)
         if key is None:
             if opening:
-                # A request of the newer era chooses it, whatever it asks for; else the SDK decides.
+                # Any request with the newer era's version chooses that; otherwise the SDK decides.
                 self._version = self._modern if self._names_modern(params) else "unknown"
             return None, True
         text = f'{{"jsonrpc":"2.0","id":{json.dumps(request)},"result":{self._results[self._places[key]]}}}\n'
         return text.encode("utf-8"), True
 
     def _discovered(self, params: object) -> str | None:
-        """The key of the answer to a discovery: our versions, or the error for a version that is not supported."""
+        """The body of the answer to a discovery: our versions, or the error for an unsupported version."""
         meta = params.get("_meta") if isinstance(params, dict) else None
         version = meta.get(f"{_META_PREFIX}protocolVersion") if isinstance(meta, dict) else None
         if version == self._modern:
@@ -99,7 +98,7 @@ class FirstAnswers:
         if listing and modern and self._version in (None, self._modern):
             self._version = self._modern
             return f"{method} {self._modern}"
-        # A host may ask for progress (Codex does); there is none to report on what is answered at once.
+        # A host may ask for progress reports (Codex does); an answer that is sent at once has none.
         plain = not params or (isinstance(params, dict) and set(params) == {"_meta"} and not _names_version(params))
         if self._version not in self._handshakes or not plain:
             return None
@@ -119,7 +118,7 @@ class FirstAnswers:
         return f"initialize {self._version}"
 
     def _is_modern(self, params: object) -> bool:
-        """Does a request carry the whole envelope of the newer era, and nothing else?"""
+        """Do the params consist of the newer era's envelope and nothing else?"""
         return isinstance(params, dict) and set(params) == {"_meta"} and self._names_modern(params)
 
     def _names_modern(self, params: object) -> bool:
@@ -132,27 +131,27 @@ class FirstAnswers:
 
 
 def _names_version(params: dict[str, object]) -> bool:
-    """Does a request claim to be of the newer era? On a connection of the older one that is for the SDK to refuse."""
+    """Does a request claim to be of the newer era? On a connection of the older era, the SDK refuses it."""
     meta = params["_meta"]
     return not isinstance(meta, dict) or any(name.startswith(_META_PREFIX) for name in meta)
 
 
 class Front:
-    """Owns standard input and output: a thread answers until the SDK takes over."""
+    """Owns standard input and output; its thread sends prepared answers until the SDK takes over."""
 
     def __init__(self, *, lean: bool) -> None:
-        self.parent = os.getppid()  # looked at before imports: it may be gone when they are done
+        self.parent = os.getppid()  # read before the imports: the parent may exit during them
         self._answers = FirstAnswers(lean=lean)
         self._pending: list[bytes] = []  # lines that the SDK has not seen
-        # A client may use an id again, so requests are counted.
-        self._answered: dict[str, int] = {}  # requests, as JSON, whose second answer is dropped
-        self._open: dict[str, int] = {}  # requests that the SDK has and has not answered
+        # Both map request ids, as JSON, to counts, because a client may reuse an id.
+        self._answered: dict[str, int] = {}  # answered here; the SDK's answer will be dropped
+        self._open: dict[str, int] = {}  # passed to the SDK and not answered yet
         self._all_answered = threading.Condition()
         self._buffer = b""
         self._ended = False
         self._first = threading.Event()
         self._wake_read, self._wake_write = os.pipe()
-        # The pipes belong to the protocol: prints go to standard error, and reads of standard input are empty.
+        # Only the protocol uses the pipes: `print` goes to standard error, and standard input reads as empty.
         self._in, self._out = os.dup(0), os.dup(1)
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
@@ -162,7 +161,7 @@ class Front:
         self._thread.start()
         self._first.wait(HEAD_START_SECONDS)
 
-    # --- until the SDK is there
+    # --- until the SDK takes over
 
     def _run(self) -> None:
         try:
@@ -174,7 +173,7 @@ class Front:
                 while (line := self._take_line()) is not None:
                     self._handle(line)
         except (OSError, ValueError):
-            self._ended = True  # the host closed it; the SDK will see the same
+            self._ended = True  # the host closed a pipe; the SDK will find the same
 
     def _read(self) -> None:
         data = os.read(self._in, CHUNK_BYTES)
@@ -205,15 +204,15 @@ class Front:
         while view:
             view = view[os.write(self._out, view) :]
 
-    # --- from then on: what the SDK uses as its standard input and output
+    # --- afterwards: used by the SDK as standard input and output
 
     def hand_over(self) -> None:
-        """End the thread; from now on only `readline` and `write` use the pipes."""
+        """Stop the thread; from now on only `readline` and `write` use the pipes."""
         os.write(self._wake_write, b"x")
         self._thread.join()
 
     def readline(self) -> str:
-        """The next line for the SDK; empty at the end. Blocks: it is called in a thread."""
+        """The next line for the SDK; empty at the end of input. Blocks, so the SDK calls it in a thread."""
         while True:
             if self._pending:
                 return self._hand_over(self._pending.pop(0))
@@ -229,7 +228,7 @@ class Front:
                 return self._hand_over(line)
 
     def write(self, text: str) -> None:
-        """Send a line of the SDK, unless its request was answered already."""
+        """Send a line from the SDK, unless its request was answered already."""
         key = _request_key(text, answer=True)
         if not _discount(self._answered, key):
             self._send(text.encode("utf-8"))
@@ -238,7 +237,7 @@ class Front:
             self._all_answered.notify_all()
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Does nothing: output is not buffered."""
 
     def _hand_over(self, line: bytes) -> str:
         text = line.decode("utf-8", "replace")
@@ -258,7 +257,7 @@ def _count(requests: dict[str, int], key: str) -> None:
 
 
 def _discount(requests: dict[str, int], key: str) -> bool:
-    """Decrease the count of a key; False where it was zero."""
+    """Decrease the count of a key; False if it was zero."""
     left = requests.pop(key, 0) - 1
     if left > 0:
         requests[key] = left
@@ -266,7 +265,7 @@ def _discount(requests: dict[str, int], key: str) -> bool:
 
 
 def _cancelled_key(line: str) -> str:
-    """The id of the request that this line cancels; it may never be answered."""
+    """The id of the request that this line cancels, which may never be answered."""
     if "notifications/cancelled" not in line:
         return ""
     try:
@@ -276,7 +275,7 @@ def _cancelled_key(line: str) -> str:
 
 
 def _request_key(line: str, *, answer: bool) -> str:
-    """The id, as JSON, of the request that this line is, or answers; empty for every other line."""
+    """The id, as JSON, if this line is a request (or, with `answer`, a response); else empty."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):
@@ -291,8 +290,8 @@ _running: Front | None = None
 
 
 def wants_stdio(arguments: Sequence[str]) -> bool:
-    """Is this `skm serve` on standard input and output? False for unusual arguments, which take the normal way."""
-    if sys.platform == "win32" or "serve" not in arguments:  # where pipes cannot be waited for
+    """Is this `skm serve` on standard input and output? False for unusual arguments, which are parsed normally."""
+    if sys.platform == "win32" or "serve" not in arguments:  # select() does not support pipes on Windows
         return False
     before = list(arguments[: list(arguments).index("serve")])
     if before and not (len(before) == 2 and before[0] == "--workspace"):
@@ -301,7 +300,7 @@ def wants_stdio(arguments: Sequence[str]) -> bool:
 
 
 def start(arguments: Sequence[str]) -> None:
-    """Start to answer; `serve_stdio` takes over later. Does nothing where descriptors are missing."""
+    """Start answering; `serve_stdio` takes over later. Does nothing if standard input or output is closed."""
     global _running
     words = list(arguments)
     lean = os.environ.get("SPEC_KIT_MEMORY_TOOLS") == "lean"
@@ -320,5 +319,5 @@ def start(arguments: Sequence[str]) -> None:
 
 
 def running() -> Front | None:
-    """The front that answers in this process, if one does."""
+    """The front of this process, if it was started."""
     return _running

@@ -1,4 +1,4 @@
-"""What does the server offer besides tools? Resources to read, prompts to start from, completion."""
+"""What does the server offer besides tools? Resources, prompts and completion."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ RULES = "memory://constitutional"
 RESOURCE_TOKENS = 100_000
 LEAST_TOKENS = 100
 LISTED_FOLDERS = 50
-# The place in the list before the folders: what every workspace has, for the answer to a host that asks too early.
+# With this cursor the list contains only what every workspace has: `tools.first_answers` prepares the answer for a host
+# that asks before the workspace is open.
 BEGINNING = "beginning"
 
 TEMPLATES: tuple[tuple[str, str, str], ...] = (
@@ -101,7 +102,7 @@ def prompt_text(name: str, arguments: Mapping[str, str], workspace: Workspace) -
         "specFolder": f" (spec folder {folder})" if folder else "",
         "context": workspace.context(spec_folder=folder).text if "{context}" in prompt.text else "",
     }
-    # Not str.format: what a user typed may hold braces.
+    # Not str.format: the user's text may contain braces.
     return re.sub(r"\{(\w+)\}", lambda match: values[match.group(1)], prompt.text)
 
 
@@ -112,7 +113,7 @@ ALWAYS_LISTED: tuple[tuple[str, str, str], ...] = ((RULES, "constitutional", "Th
 
 
 def listed(workspace: Workspace) -> list[tuple[str, str, str]]:
-    """URI, name and description of what is worth listing; single memories come by template."""
+    """URI, name and description of the rules and folders; single memories are reached by template."""
     folders = workspace.stats(folder_ranking="recency", limit=LISTED_FOLDERS).folders
     return [*ALWAYS_LISTED] + [
         (f"memory://folder/{quote(folder.name)}", folder.name, counted(folder.count, "memory")) for folder in folders
@@ -139,7 +140,7 @@ def _memory(memory_id: int, workspace: Workspace, *, tokens: int = RESOURCE_TOKE
 
 
 def _within(tokens: int, ids: Iterable[int], workspace: Workspace) -> Iterator[tuple[str, str]]:
-    """As many as there is room for, all together."""
+    """As many memories as fit into `tokens` in total."""
     for memory_id in ids:
         if tokens < LEAST_TOKENS:
             return
@@ -161,7 +162,7 @@ def _folder(name: str, workspace: Workspace) -> str:
 
 
 def complete(argument: str, begun: str, workspace: Workspace, *, of_template: bool) -> list[str]:
-    """Spec folders and checkpoint names that start as what was typed."""
+    """Spec folders or checkpoint names that start with the typed text."""
     if argument == "specFolder" or (of_template and argument == "name"):
         names = [row.name for row in workspace.stats(folder_ranking="recency", limit=10_000).folders]
     elif argument == "name":

@@ -1,7 +1,7 @@
-"""How does an agent's host talk to a workspace? MCP, on the official SDK's low-level server.
+"""How does an agent's host talk to a workspace? Over MCP, on the official SDK's low-level server.
 
-Our own schemas go out as they are, calls run in worker threads, and nothing of ours but the
-table of tools stands before the first answer. One server object serves both protocol eras.
+Our own schemas are sent unchanged, calls run in worker threads, and the first answer needs no module of ours but the
+table of tools. One server object serves both protocol eras.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ INSTRUCTIONS = (
     "work, decisions, dates, people or preferences, call memory_search. Save with memory_save when work ends or "
     "decisions were made. After using a memory, say with memory_validate whether it helped."
 )
-# Worker threads: this many readers keep two cores busy, and the index has one writer.
+# Worker threads: enough readers to keep two cores busy; the index has one writer anyway.
 WORKERS = 8
 PROGRESS_SECONDS = 0.1
 SESSION_HEADER = "mcp-session-id"
 # The longest answer without a budget of its own: longer lists and texts are truncated, and the answer says so.
 MOST_CHARACTERS = 100_000
 STRUCTURED_SINCE = "2025-06-18"
-# Claude Code loads only these at once, and the others through its own tool search.
+# Claude Code loads these tools at once, and the others through its own tool search.
 ALWAYS_LOADED = frozenset(("memory_context", "memory_search", "memory_save"))
 
-Context = Any  # ServerRequestContext[Any, Any]; named for the reader
+Context = Any  # ServerRequestContext[Any, Any]
 T = TypeVar("T")
 
 
@@ -75,8 +75,8 @@ def build_server(
 ) -> Server[Any]:
     """The MCP server over a workspace, for any transport.
 
-    `identify` says who sent a request, from its context and the process's own caller; by default that caller, over
-    the request's connection. `authorize` raises if that sender may not call the tool so.
+    `identify` returns the caller of a request, given its context and the process's own caller; by default the latter,
+    with the request's connection. `authorize` raises if that caller may not make the request.
     """
     tools = tuple(tool for tool in TOOLS if tool.lean or not lean)
     who = identify or _connected_caller
@@ -84,7 +84,7 @@ def build_server(
 
 
 def server_of(served: Any, *, schema_of: Callable[[Tool], dict[str, Any]] = input_schema) -> Server[Any]:
-    """The SDK's server for `served`: one workspace, or a router to several."""
+    """The SDK's server for `served`: one workspace, or a router for several."""
     server: Server[Any] = Server(
         NAME,
         version=__version__,
@@ -107,7 +107,7 @@ def server_of(served: Any, *, schema_of: Callable[[Tool], dict[str, Any]] = inpu
 
 @dataclass
 class Served:
-    """Answers the requests of the protocol for one workspace. `identify` gets the verb's request where there is one."""
+    """Answers protocol requests for one workspace. `identify` also gets the verb's request if there is one."""
 
     live: LiveWorkspace
     tools: tuple[Tool, ...]
@@ -129,7 +129,7 @@ class Served:
             with self.live.use() as workspace:
                 return work(workspace.for_caller(self.identify(ctx, workspace.caller, request)))
 
-        # Abandoned, not awaited, when the client cancels: a thread cannot be stopped, its answer can be dropped.
+        # If the client cancels, the thread is abandoned: it cannot be stopped, but its answer can be dropped.
         return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=self.limiter)
 
     # --- tools
@@ -261,12 +261,12 @@ class Served:
         of_template = isinstance(params.ref, types.ResourceTemplateReference)
         find = partial(resources.complete, params.argument.name, params.argument.value, of_template=of_template)
         names = await self._offered(ctx, find)
-        # The protocol allows a hundred.
+        # The protocol allows a hundred values.
         completion = types.Completion(values=names[:100], total=len(names), has_more=len(names) > 100)
         return types.CompleteResult(completion=completion)
 
     async def _offered(self, ctx: Context, work: Callable[[Workspace], T], **about: str) -> T:
-        """Like `in_thread`, but with failures as protocol errors, as there is no tool result to carry them."""
+        """Like `in_thread`, but failures become protocol errors, because there is no tool result for them."""
         try:
             return await self.in_thread(ctx, work)
         except SpecKitMemoryError as error:
@@ -279,12 +279,12 @@ class Served:
 
 @asynccontextmanager
 async def _connected(server: Server[Any]) -> AsyncIterator[str]:
-    """An id for each run of the server; over standard input and output that is one client."""
+    """An id for each run of the server; over standard input and output, a run is one client."""
     yield uuid4().hex
 
 
 def _connected_caller(ctx: Context, caller: Caller) -> Caller:
-    """The process's own caller, over this request's connection; "" over HTTP without a session."""
+    """The process's own caller with this request's connection, which is "" over HTTP without a session."""
     if ctx.request is None:
         return replace(caller, connection=str(ctx.lifespan_context))
     return replace(caller, connection=str(ctx.request.headers.get(SESSION_HEADER, "")))
@@ -294,7 +294,8 @@ def _connected_caller(ctx: Context, caller: Caller) -> Caller:
 
 
 def _is_structured(ctx: Context) -> bool:
-    """Does the client's protocol know structured content? Some hosts pass it on all the same, beside the text."""
+    """Does the client's protocol version have structured content? Some hosts would pass it on in any case, in addition
+    to the text."""
     return is_version_at_least(ctx.protocol_version, STRUCTURED_SINCE)
 
 
@@ -322,7 +323,7 @@ def described(tool: Tool, ctx: Context, schema: dict[str, Any]) -> types.Tool:
 
 
 def _success(tool: Tool, request: Request, answer: Answer) -> types.CallToolResult:
-    # Budgets are in tokens of about four characters; JSON needs more for escapes.
+    # Budgets are in tokens of about four characters; escapes in JSON take more.
     room = MOST_CHARACTERS + 8 * int(getattr(request, "max_tokens", None) or 0)
     return _result(render.envelope(answer, tool=tool.name, characters=room), is_error=False)
 
@@ -339,7 +340,7 @@ def failure(ctx: Context, error: Exception) -> types.CallToolResult:
 
 def _result(content: dict[str, Any], *, is_error: bool) -> types.CallToolResult:
     text = render.compact(content)
-    # Parsed from the text, so that the two are always equal and valid Unicode.
+    # Parsed from the text, so that both are always equal and valid Unicode.
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=text)], structured_content=json.loads(text), is_error=is_error
     )
@@ -350,7 +351,7 @@ def _sendable(text: str) -> str:
 
 
 class _Progress:
-    """Sends progress of a worker thread: in order, rising over all stages, a few times a second."""
+    """Reports the progress of a worker thread: increasing over all stages, at most ten times a second."""
 
     def __init__(self, ctx: Context, stopped: threading.Event) -> None:
         self._ctx = ctx
@@ -373,16 +374,16 @@ class _Progress:
                 self._ctx.session.report_progress, float(self._before + done), float(self._before + total), stage
             )
         except RuntimeError:
-            # The event loop has ended: the client is gone.
+            # The event loop has ended: the client has gone.
             self._stopped.set()
 
 
-# --- asking a person ------------------------------------------------------------------------------
+# --- questions to a person ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    argument: str  # of the verb
+    argument: str  # of the verb, which the answer sets
     message: str
     property: Mapping[str, Any]  # JSON Schema of the answer
     declined: SpecKitMemoryError
@@ -399,7 +400,7 @@ def _which_folder(error: UndecidedSpecFolder) -> _Question | None:
 
 
 def _must_confirm(request: Request) -> _Question | None:
-    """The question to a person for requests that make a memory constitutional; None for others."""
+    """The question for a request that makes a memory constitutional; None for other requests."""
     if not isinstance(request, UpdateRequest) or request.importance_tier != "constitutional" or request.confirm:
         return None
     message = f"Make memory {request.id} constitutional? It will stand above the results of every search."
@@ -410,12 +411,12 @@ def _must_confirm(request: Request) -> _Question | None:
 def _supports_elicitation(ctx: Context) -> bool:
     capabilities = ctx.session.client_capabilities
     offered = capabilities.elicitation if capabilities else None
-    # An empty capability means forms, as before there were modes.
+    # An empty capability means forms, as in versions before modes existed.
     return offered is not None and (offered.form is not None or offered.url is None)
 
 
 async def _ask(ctx: Context, params: types.CallToolRequestParams, question: _Question) -> Any:
-    """The person's answer, None if declined; in the newer era first a result that asks for it."""
+    """The person's answer, or None if declined. In the newer era, the first call returns a result that requests it."""
     schema = {
         "type": "object",
         "properties": {question.argument: dict(question.property)},
@@ -452,7 +453,7 @@ def serve_stdio(*, workspace: str | None, flags: Mapping[str, object], lean: boo
 
 
 async def _stdio(server: Server[Any]) -> None:
-    # The SDK, or what answered before it, keeps standard output for the protocol: prints go to standard error.
+    # The SDK, or the front before it, reserves standard output for the protocol: `print` goes to standard error.
     from mcp.server.stdio import stdio_server
 
     from spec_kit_memory.serve.mcp.stdio import Answered

@@ -1,7 +1,7 @@
 """What happens to a line on standard input that is not a message? The SDK drops it; here the client gets an error.
 
 Half a surrogate pair, which hosts send when they cut a text in the middle of an emoji, becomes U+FFFD and the
-request is served. Anything else gets the protocol's own error, with the request's id where it can be read.
+request is served. Anything else gets a protocol error, with the request's id if it can be read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Answered", "reply"]
 
 
 def reply(error: ValidationError) -> SessionMessage | types.JSONRPCError | None:
-    """The message that the line was meant to be, else what to answer; None for what deserves no answer."""
+    """The repaired message, or the error to send; None for a line that gets no reply."""
     first = error.errors(include_url=False, include_context=False)[0]
     if first["type"] != "json_invalid":
         return _refusal(_whole(error), types.INVALID_REQUEST, "Not a JSON-RPC message.")
@@ -40,7 +40,7 @@ def reply(error: ValidationError) -> SessionMessage | types.JSONRPCError | None:
 
 
 def _whole(error: ValidationError) -> Any:
-    """The frame, which errors about its parts carry as the input of a missing field."""
+    """The whole message: an error about a missing field has the object without that field as its input."""
     inputs = [problem["input"] for problem in error.errors(include_url=False, include_context=False)]
     return next((value for value in inputs if isinstance(value, dict) and "jsonrpc" in value), None)
 
@@ -48,7 +48,7 @@ def _whole(error: ValidationError) -> Any:
 def _refusal(message_data: Any, code: int, message: str) -> types.JSONRPCError | None:
     about = message_data if isinstance(message_data, dict) else {}
     if "result" in about or "error" in about:
-        return None  # a response that makes no sense: answering it would answer an answer
+        return None  # an invalid response; only requests are replied to
     number = about.get("id")
     request_id = number if isinstance(number, str) or type(number) is int else None
     return types.JSONRPCError(jsonrpc="2.0", id=request_id, error=types.ErrorData(code=code, message=message))
@@ -63,7 +63,7 @@ def _sendable(value: Any) -> Any:
 
 
 class Answered:
-    """The SDK's stream of incoming messages, with an answer to each line that is none."""
+    """The SDK's stream of incoming messages, with an error sent for each line that is not a message."""
 
     def __init__(self, incoming: ReadStream[SessionMessage | Exception], outgoing: WriteStream[SessionMessage]) -> None:
         self._incoming = incoming

@@ -1,7 +1,7 @@
-"""Where is the workspace behind a server? Opened behind the first answer, and kept until the end.
+"""When is a server's workspace opened and closed? Opened after the first answer, closed when the server ends.
 
-Opening may fail (a broken setting, a locked index) and the server still answers: every call
-reports what is wrong and tries again, so no restart is needed once the cause is fixed.
+Opening may fail (an invalid setting, a locked index) and the server still answers: every call
+reports the problem and tries again, so no restart is needed once the cause is fixed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LiveWorkspace", "exit_on_signal", "must_exist", "open_at"]
 
-# Long enough for the first answer and the client's next requests to pass before imports compete with them.
+# Lets the first answer and the client's next requests finish before imports compete with them.
 WAKE_AFTER_SECONDS = 0.3
-# What calls still running get to finish when the client is gone, and when the process is told to stop.
+# How long running calls may take to finish: when the client has gone, and after a signal to stop.
 CLOSING_SECONDS = 5.0
 TOLD_SECONDS = 2.0
 PARENT_CHECK_SECONDS = 2.0
@@ -32,7 +32,7 @@ STOPPING = tuple(name for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(s
 
 
 def open_at(workspace: str | None, flags: Mapping[str, object], *, personal: bool = False) -> Workspace:
-    """`personal` is only for servers that serve the user of this machine."""
+    """Open the workspace. `personal` includes the user's own vault: only for servers for the user of this machine."""
     from spec_kit_memory import settings
     from spec_kit_memory.workspace import Workspace
 
@@ -40,7 +40,7 @@ def open_at(workspace: str | None, flags: Mapping[str, object], *, personal: boo
 
 
 def must_exist(workspace: Workspace) -> None:
-    """Raise if the workspace's folder is gone: answering from an index nobody can see would be a wrong success."""
+    """Raise if the workspace's folder is gone: answers from the deleted index would be wrong."""
     root = workspace.settings.root
     if not root.is_dir():
         raise FileMissing(f"The workspace {str(root)!r} is gone.", hint="Bring it back, or stop this server.")
@@ -49,7 +49,7 @@ def must_exist(workspace: Workspace) -> None:
 class LiveWorkspace:
     """One workspace for all calls of a server; `use` is safe from any thread.
 
-    `check` looks at it before each call; if it raises, the workspace is closed and opened anew next time.
+    `check` runs before each call; if it raises, the workspace is closed, and opened again by the next call.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class LiveWorkspace:
 
     @contextmanager
     def use(self) -> Iterator[Workspace]:
-        """The workspace, opened if need be, and not closed while it is used."""
+        """The workspace, opened if necessary, and not closed while in use."""
         with self._idle:
             self._calls += 1
         try:
@@ -96,13 +96,13 @@ class LiveWorkspace:
         try:
             self._check(workspace)
         except Exception:
-            # Its watcher and embedder would go on writing, and bring a deleted folder back.
+            # Its watcher and embedder would go on writing, and create a deleted folder again.
             self._workspace = None
             workspace.close()
             raise
 
     def wake_soon(self) -> None:
-        """Open in the background, once, shortly after this."""
+        """Open in the background, once, after a short delay."""
         if not self._woken:
             self._woken = True
             timer = threading.Timer(WAKE_AFTER_SECONDS, self._wake)
@@ -113,11 +113,11 @@ class LiveWorkspace:
         try:
             with self.use():
                 pass
-        except Exception as error:  # noqa: BLE001 - the edge: the next call meets it again and tells the client
+        except Exception as error:  # noqa: BLE001 - the edge: the next call fails again and reports it to the client
             sys.stderr.write(f"spec-kit-memory: not open yet: {error}\n")
 
     def close(self, *, seconds: float = CLOSING_SECONDS) -> bool:
-        """Wait a little for calls that still run, then write what is due and close. Were they all done in time?"""
+        """Wait a little for running calls, then close the workspace. True if all calls finished in time."""
         deadline = time.monotonic() + seconds
         with self._idle:
             if self._closed:
@@ -136,10 +136,10 @@ class LiveWorkspace:
 
 
 def exit_on_signal(live: LiveWorkspace, *, parent: int | None = None) -> Callable[[], None]:
-    """End the process on SIGTERM or Ctrl-C, or when the parent died; returns what ends it on other occasions.
+    """End the process on SIGTERM or Ctrl-C, or when the parent exits; returns a function that ends it too.
 
-    The thread that reads standard input sits in a blocking read that nothing can interrupt,
-    so the process is ended without it, after the workspace was closed.
+    The thread that reads standard input is in a blocking read that cannot be interrupted,
+    so the process ends without joining it, after the workspace was closed.
     """
     leaving = threading.Lock()
 
@@ -153,8 +153,8 @@ def exit_on_signal(live: LiveWorkspace, *, parent: int | None = None) -> Callabl
 
     def stop(*_: object) -> None:
         if leaving.locked():
-            os._exit(0)  # told twice: at once
-        # Not in the handler itself: it runs on the main thread, which may hold a lock that closing needs.
+            os._exit(0)  # second signal: exit immediately
+        # Not in the handler itself, which runs on the main thread: that may hold a lock that closing needs.
         threading.Thread(target=leave, args=(TOLD_SECONDS,), daemon=True).start()
 
     for name in STOPPING:

@@ -1,8 +1,8 @@
-"""How is advice worded for each reader? Below this package it is a code with values; `table` has the text of each code.
+"""How is advice worded for each reader? Elsewhere advice is a code with values; `table` has the text of each code.
 
-A template in the table names a call as Python makes it, `` `load({id})` ``. `spelling` writes it as the reader makes
-it: "memory_load with memoryId 5" for a model, "`skm load 5`" for a person. Where a model and a person need different
-advice, the table has words for each.
+A template in the table contains calls in Python syntax, `` `load({id})` ``. `spelling` rewrites them for the reader:
+"memory_load with memoryId 5" for a model, "`skm load 5`" for a person. Where a model and a person need different
+advice, the table has a template for each.
 """
 
 from __future__ import annotations
@@ -38,12 +38,11 @@ def advice_for_python(text: Text) -> str:
 
 
 class _Reader(Formatter):
-    """Fills templates in for one kind of reader.
+    """Fills in templates for one kind of reader.
 
-    `{count:file}` counts ("3 files"), `{count:file is|files are}` where more than the noun changes; `{names!p}` are
-    parameters, spelled as this reader gives them; `{count!o}` is "it" or "them"; `{reasons!j}` joins
-    sentences with semicolons. In a call a value is written as the
-    reader would type it.
+    `{count:file}` counts ("3 files"), `{count:file is|files are}` if more than the noun changes; `{names!p}` are names
+    of parameters, spelled for this reader; `{count!o}` is "it" or "them"; `{reasons!j}` joins clauses with
+    semicolons; `{value!q}` is quoted for a shell.
     """
 
     def __init__(self, edge: spelling.Edge, words: Callable[[Words], str]) -> None:
@@ -79,7 +78,7 @@ class _Reader(Formatter):
 @cache
 def _template(edge: spelling.Edge, words: Callable[[Words], str], code: str, *, personal: bool) -> str:
     if code in OUTCOMES or code in FINDINGS:
-        return OUTCOMES.get(code) or FINDINGS[code]  # it names no call, so there is nothing to spell
+        return OUTCOMES.get(code) or FINDINGS[code]  # these contain no calls to rewrite
     return spelling.spelled(words(TABLE[code]), edge=edge, personal=personal)
 
 

@@ -1,7 +1,7 @@
-"""Which words has what is wrong, or worth knowing? One template for each code of a problem, a warning or a remark.
+"""How are problems, warnings and remarks worded? One template for each code of a finding.
 
-A finding reads alike for models, people and Python, and names no call; what to do about it is advice (`table`). Values
-stand in braces as described in `__init__`; a finding may hold another one.
+A finding contains no calls, so it is the same for models, people and Python; what to do about it is advice (`table`).
+Placeholders are described in `__init__`; a value may be another finding.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 __all__ = ["FINDINGS"]
 
 FINDINGS: Mapping[str, str] = {
-    # --- parts of others
+    # --- used inside other findings
     "and-more": "{names} and {more:more|more}",
     "more-problems": "and {count:more|more}",
     # --- health

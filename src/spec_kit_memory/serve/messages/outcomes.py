@@ -1,7 +1,7 @@
-"""Which words has the first line of an answer? One template for each code of an outcome.
+"""What does the summary of an answer say? One template for each outcome code.
 
-An outcome states what was done or found, so it reads alike for models, people and Python, and names no call; what to
-do next is advice (`table`). Values stand in braces as described in `__init__`; an outcome may hold another one.
+An outcome states what was done or found. It contains no calls, so it is the same for models, people and Python; what
+to do next is advice (`table`). Placeholders are described in `__init__`; a value may be another outcome.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ OUTCOMES: Mapping[str, str] = {
     "validated": "{title} (#{id}): confidence {confidence} after {count:validation}",
     "promoted": "{outcome}, promoted to critical",
     "marked-outdated": "{outcome}, marked outdated",
-    # --- what can be taken back, and what was
+    # --- undo
     "nothing-to-undo": "nothing can be taken back",
     "changes-to-undo": "{count:change} can be taken back",
     "undid-delete": "took back the delete of {what}",
@@ -168,7 +168,7 @@ OUTCOMES: Mapping[str, str] = {
     "nothing-to-decide": "nothing needs a decision",
     "left-as-is": "left as it is",
     "brought-up-again": "brought up again",
-    # --- what goes on while files are watched
+    # --- watching files
     "watching": "watching the files",
     "waiting-to-watch": "another process watches this workspace; this one takes over when that ends",
     "reading-files": "the files are being read",
@@ -186,7 +186,7 @@ OUTCOMES: Mapping[str, str] = {
     "scan-gone": "{count:file} gone",
     "scan-failed": "{count:file} could not be read",
     "something-changed": "something changed",
-    # --- what comes in
+    # --- imports
     "chats-imported": "{count:conversation} remembered, {unchanged} unchanged",
     "chats-held": "{path} holds {count:conversation}: {titles}; nothing was written",
     "chats-counted": "{count:conversation}",

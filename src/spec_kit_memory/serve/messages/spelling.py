@@ -1,7 +1,7 @@
-"""How does each reader write a call? Templates name calls as Python makes them, in backticks.
+"""How does each reader write a call? Templates contain calls in Python syntax, in backticks.
 
-The names come from the requests and the table of tools, so none is written twice. What stands in backticks and is
-neither a verb of the workspace nor an argument of one stays as it is. `{field}` in a call stands for a value.
+The names come from the requests and the table of tools, so none is defined twice. Text in backticks that is neither a
+verb of the workspace nor an argument of one is left unchanged. `{field}` in a call is a placeholder for a value.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _MARK = "slot_"
 
 
 class _Slot(str):
-    """The name of a value that is filled in later."""
+    """The name of a placeholder, whose value is filled in later."""
 
     __slots__ = ()
 
 
 def spelled(template: str, *, edge: Edge, personal: bool = False) -> str:
-    """The template with its calls as this reader makes them; values in them are quoted as the reader needs it.
+    """The template with its calls in this reader's syntax, with placeholders that quote their values accordingly.
 
-    `personal`: they are about the personal vault, which a command must name. Tools know it by the ids.
+    `personal`: the calls are about the personal vault, which commands must name; tools recognise it by the ids.
     """
 
     def replace(quoted: re.Match[str]) -> str:
@@ -77,12 +77,12 @@ def _verbs() -> Mapping[str, type[Request]]:
 
 @cache
 def _parameters() -> Mapping[str, Parameter]:
-    # Where two verbs have a parameter of one name, it is spelled alike.
+    # If two verbs have a parameter of the same name, it is spelled alike in both.
     return {name: declared for kind in requests.BY_COMMAND.values() for name, declared in kind.declared.items()}
 
 
 def _read(words: str) -> tuple[type[Request] | Parameter, dict[str, Any]] | None:
-    """A call of a verb with its arguments, or one argument; None where it is neither."""
+    """Parse a call of a verb with its arguments, or a single argument; None if it is neither."""
     if re.fullmatch(r"[a-z_]+", words):
         parameter_ = _parameters().get(words)
         return (parameter_, {}) if parameter_ is not None else None
@@ -105,13 +105,13 @@ def _read(words: str) -> tuple[type[Request] | Parameter, dict[str, Any]] | None
 
 
 def _value(node: ast.expr) -> Any:
-    """A literal; a name stands for what the reader has to put there, or for a value that is filled in."""
+    """A literal; a bare name is a placeholder, or a word that the reader replaces by a value."""
     if isinstance(node, ast.Name):
         return _Slot(node.id.removeprefix(_MARK)) if node.id.startswith(_MARK) else node.id
     return ast.literal_eval(node)
 
 
-# --- to a model ---------------------------------------------------------------------------
+# --- for a model --------------------------------------------------------------------------
 
 
 def _as_tool(kind: type[Request], arguments: Mapping[str, Any]) -> str:
@@ -128,7 +128,7 @@ def _json(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-# --- to a person --------------------------------------------------------------------------
+# --- for a person -------------------------------------------------------------------------
 
 
 def _as_command(kind: type[Request], arguments: Mapping[str, Any]) -> str:

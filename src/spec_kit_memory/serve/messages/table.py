@@ -1,7 +1,7 @@
-"""Which words has each code of advice? One template for all readers, or one for a model and one for a person.
+"""How is each advice code worded? One template for all readers, or one for a model and one for a person.
 
-Templates name calls as Python makes them (`spelling`), and values in braces (`__init__`). They say what is wrong
-if the answer does not, then the next step, with the argument that it takes.
+Templates contain calls in Python syntax (`spelling`) and placeholders (`__init__`). They say what is wrong, unless the
+answer already does, and then the next step with its arguments.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _alike(template: str) -> Words:
 
 
 def _apart(*, model: str, person: str) -> Words:
-    """A model cannot do what a person can; Python is used by a person."""
+    """For advice that a model cannot follow as a person can. Python code gets the person's."""
     return Words(model=model, person=person, python=person)
 
 
