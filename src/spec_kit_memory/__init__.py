@@ -11,7 +11,7 @@ The names of `__all__` are the public ones; they are loaded when first used.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as of typing, which a hook need not load for it
+TYPE_CHECKING = False  # instead of importing it from typing, which would slow down hooks
 if TYPE_CHECKING:
     from spec_kit_memory.caller import Caller
     from spec_kit_memory.core.memory import Actor, ContextType, Relation, Scope, Source, State, Tier
@@ -40,7 +40,7 @@ __version__ = "0.2.0"
 
 _HOMES = {
     "Caller": "caller",
-    "advice_for_python": "serve.messages",  # for `str()` of advice: who calls Python reads of methods
+    "advice_for_python": "serve.messages",  # used by `str()` of advice: for Python callers it refers to methods
     "Settings": "settings",
     "SpecKitMemoryError": "errors",
     "Workspace": "workspace",

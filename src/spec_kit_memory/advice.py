@@ -1,7 +1,7 @@
 """What happened, what is wrong, and what is the next step? Codes with values; `serve.messages` has the words.
 
-A model is referred to tools, a person to commands, Python to methods, so code below the edges cannot word it. A text
-that names none of these ("free some space and try again") needs no code.
+Messages refer models to tools, people to commands and Python callers to methods, so code below the edges cannot word
+them. A text that refers to none of these ("free some space and try again") is passed as it is, without a code.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """`str()` gives the words for Python, which is the edge of whoever calls a workspace's methods."""
+    """A message as a code with values. `str()` gives its words for Python callers."""
 
     code: str
     fields: tuple[tuple[str, Value], ...] = ()
-    personal: bool = False  # the next step is one in the user's personal vault
+    personal: bool = False  # the next step applies to the user's personal vault
 
     def __str__(self) -> str:
-        return spec_kit_memory.advice_for_python(self)  # the package itself is the edge for Python
+        return spec_kit_memory.advice_for_python(self)  # by way of the package, since this module must not import serve
 
     def __repr__(self) -> str:
-        return repr(str(self))  # in a list that is printed
+        return repr(str(self))  # readable when a list of advice is printed
 
     def __contains__(self, part: str) -> bool:
-        """As of the text that stood here in 0.1."""
+        """Substring test, for compatibility with 0.1, where advice was plain text."""
         return part in str(self)
 
 
@@ -55,7 +55,7 @@ def finding(code: str, **fields: Value) -> Advice:
 
 
 def about_personal(value: T) -> T:
-    """The same with every advice in it about the personal vault, whose commands need a word more."""
+    """The value with `personal` set on all advice in it: commands for the personal vault need an extra option."""
     if isinstance(value, Advice):
         nested = tuple((name, about_personal(part)) for name, part in value.fields)
         return replace(value, fields=nested, personal=True)

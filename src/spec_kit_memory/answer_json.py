@@ -1,7 +1,7 @@
-"""How does a value of an answer look as JSON, and how many bytes is that?
+"""How is a value of an answer rendered as JSON, and how many bytes does it take?
 
-The only place that turns typed rows into what is sent: camelCase names, without empty optional fields. Budgets measure
-its output, so a new field of a row is counted as soon as it exists.
+The only place that turns typed rows into JSON to be sent: camelCase names, without empty optional fields. Budgets
+measure its output, so a new field of a row is counted automatically.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SMALLEST_PLAIN = 1e-4
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _PLAIN = frozenset((str, bool, int))
 _CONTAINERS = frozenset((tuple, list, dict, set, frozenset))
-_SIMPLE = _PLAIN | _CONTAINERS | {float}  # of these kinds, what is true says something
+_SIMPLE = _PLAIN | _CONTAINERS | {float}  # a value of these types is not empty if it is truthy
 _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
@@ -39,11 +39,11 @@ def size(thing: Any) -> int:
 
 
 def field_sizes(row: Any) -> dict[str, int]:
-    """Bytes of each field of a row as it is sent, with its name and a comma; a field that is left out has none."""
+    """Bytes of each field of a row as it is sent, including its name and a comma; fields left out are missing."""
     sizes: dict[str, int] = {}
     unsaid: frozenset[str] = getattr(row, "unsaid", frozenset())
     kind: Any = type(row)
-    # Not by way of `_entries`: a search measures every result that it lists, and this was most of the price.
+    # `_entries` is not used here for speed: a search measures every result that it lists.
     for (name, optional, names, of_attributes), content in zip(_form(kind), _contents(kind)(row), strict=True):
         if not content and (content is None or (optional and _is_empty(content))):
             continue
@@ -70,7 +70,7 @@ def _bytes(data: Any) -> int:
 
 
 def value(thing: Any, say: Callable[[Text], str] = str) -> Any:
-    """Any value of the answers as JSON has it; `say` words the advice in it for its reader."""
+    """A value of an answer as plain JSON data; `say` words the advice in it for the reader."""
     if thing is None or type(thing) in _PLAIN:
         return thing
     if isinstance(thing, Enum):
@@ -101,31 +101,31 @@ def value(thing: Any, say: Callable[[Text], str] = str) -> Any:
 
 
 def plain_number(number: float) -> float | int | None:
-    """A number whose JSON is the same when JavaScript reads it and writes it again.
+    """A number whose JSON text does not change when JavaScript parses and rewrites it.
 
-    Hosts compare the text of an answer with its structured content and pay for one of them only where they are equal.
+    Hosts compare the text of an answer with its structured content, and pass only one of them on if they are equal.
     """
     if number != number or abs(number) == float("inf"):
         return None
     rounded = round(number, 6)
     if abs(rounded) < SMALLEST_PLAIN:
-        rounded = round(number, 4)  # below it the two languages write exponents differently
+        rounded = round(number, 4)  # Python and JavaScript format smaller numbers differently, with exponents
     return int(rounded) if rounded == int(rounded) else rounded
 
 
 def _ordered(mapping: dict[str, Any]) -> dict[str, Any]:
-    """Keys that are whole numbers first, rising, as JavaScript keeps them."""
+    """Keys that are integers first, in ascending order, as in JavaScript."""
     numbers = sorted((name for name in mapping if _ARRAY_INDEX.fullmatch(name)), key=int)
     return {name: mapping[name] for name in (*numbers, *mapping)} if numbers else mapping
 
 
 def compact(data: Any) -> str:
-    """JSON as it is sent: short, readable in any script, and valid UTF-8 whatever a file held."""
+    """JSON text as it is sent: compact, not escaped to ASCII, and always valid UTF-8."""
     return _encode(data).encode("utf-8", "replace").decode("utf-8")
 
 
 def fields(thing: Any, say: Callable[[Text], str] = str, *, without: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """A dataclass's fields; an optional field at None or its own empty default is left out, and what goes unsaid."""
+    """A dataclass's fields as JSON data, without empty optional fields, None, and fields named in `unsaid`."""
     rendered: dict[str, Any] = {}
     for _, content in _entries(thing, say, without=without):
         rendered |= content
@@ -135,7 +135,7 @@ def fields(thing: Any, say: Callable[[Text], str] = str, *, without: frozenset[s
 def _entries(
     thing: Any, say: Callable[[Text], str], *, without: frozenset[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each field that is said, and how."""
+    """The name of each field that is not left out, and its JSON: one entry for each of its names."""
     without = without | getattr(thing, "unsaid", frozenset())
     kind: Any = type(thing)
     for name, optional, names, of_attributes in _form(kind):
@@ -149,7 +149,7 @@ def _entries(
 
 @cache
 def _form(kind: Any) -> tuple[tuple[str, bool, tuple[str, ...], bool], ...]:
-    """Of each field: its name, whether it may be left out, its names in JSON, and whether it names attributes."""
+    """For each field: its name, whether it may be left out, its names in JSON, and whether it names attributes."""
     entries = []
     for field in dataclasses.fields(kind):
         renamed = (json_name(field.name),) if field.metadata.get("names") == RENAMED["names"] else ()
@@ -160,13 +160,13 @@ def _form(kind: Any) -> tuple[tuple[str, bool, tuple[str, ...], bool], ...]:
 
 @cache
 def _contents(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
-    """The contents of all fields of a row at once, in the order of its form."""
+    """A function that gets the values of all fields of a row, in the order of `_form`."""
     names = [name for name, *_ in _form(kind)]
     return attrgetter(*names) if len(names) > 1 else lambda row: tuple(getattr(row, name) for name in names)
 
 
 def _with_names(rendered: Any) -> Any:
-    """Names of a memory's attributes, as keys at any depth or as a list of them, as a caller gives them."""
+    """Replace attribute names by their public names: keys at any depth, or the items of a list."""
     if isinstance(rendered, dict):
         return {
             json_name(name): _with_names(part) if isinstance(part, dict) else part for name, part in rendered.items()
@@ -186,11 +186,11 @@ def _is_empty(content: Any) -> bool:
     if isinstance(content, bool | int | float | Decimal):
         return False
     if dataclasses.is_dataclass(content) and not isinstance(content, type):
-        # A part that says nothing, such as "nothing was held back", is left out as a whole.
+        # A row equal to its default, such as "nothing was held back", is left out as a whole.
         return all(map(_is_optional, dataclasses.fields(content))) and bool(content == type(content)())
     return isinstance(content, str | Sequence | Mapping | Set) and not content
 
 
 def _key(name: Any) -> str:
-    """Keys of mappings stay as they are: many are users' own words (anchors, concepts, folders)."""
+    """The key of a mapping, not renamed: many are users' own words (anchors, concepts, folders)."""
     return str(name.value if isinstance(name, Enum) else name)

@@ -27,8 +27,8 @@ from spec_kit_memory.core.memory import (
 )
 from spec_kit_memory.core.wording import camel
 
-# An attribute that a caller gives as importanceTier is answered under that name; its old one stands beside it for a
-# version. Names of attributes inside a value are written as JSON has them.
+# Metadata of fields. RENAMED: the field is sent under the name that parameters have, such as importanceTier, and for
+# one version also under its old name. OF_ATTRIBUTES: attribute names inside the value are replaced by public names.
 RENAMED: Mapping[str, str] = {"names": "renamed"}
 OF_ATTRIBUTES: Mapping[str, str] = {"names": "inside"}
 
@@ -45,7 +45,7 @@ class Meta:
 @dataclass(frozen=True, kw_only=True)
 class Answer:
     outcome: Text  # what was done or found, as a code with values
-    advice: tuple[Text, ...] = ()  # the next steps, likewise
+    advice: tuple[Text, ...] = ()  # the next steps, as codes with values
     meta: Meta = field(default_factory=Meta)
 
     @property
@@ -55,12 +55,12 @@ class Answer:
 
     @property
     def hints(self) -> tuple[str, ...]:
-        """The advice in the words of Python; `serve.messages` words it for models and for people."""
+        """The advice worded for Python callers; `serve.messages` words it for models and people."""
         return tuple(map(str, self.advice))
 
 
 class Row(Mapping[str, Any]):
-    """A row of an answer. In 0.1 rows were mappings by their names in JSON; they can still be read as such."""
+    """A row of an answer. In 0.1 rows were mappings with JSON names as keys; they can still be read that way."""
 
     __slots__ = ()
 
@@ -89,7 +89,7 @@ class GitStatus:
     stage: str = ""  # accepted, in git, or failed
     branch: str | None = None
     commit: str | None = None
-    reason: str | None = None  # why it is not in git yet, or will not be
+    reason: str | None = None  # why it is not in git
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,9 +117,9 @@ class Card:
     tokens: int = 0
     checkout: str | None = None  # "main": in a worktree, a memory of the main checkout
     vault: str | None = None  # "personal": from the user's own vault and no project
-    code: Code | None = None  # in list: files that it names and that are not what they were
-    git: GitStatus | None = None  # in list and load, on a team server, of one that was changed there
-    problems: tuple[Text, ...] = ()  # in list and load: why search leaves it out, loose links, missing vectors
+    code: Code | None = None  # in list: files that it names and that have changed since
+    git: GitStatus | None = None  # in list and load, on a team server, for a memory that was changed there
+    problems: tuple[Text, ...] = ()  # in list and load: why search leaves it out, dangling links, missing vectors
 
 
 # --- search -------------------------------------------------------------------
@@ -134,10 +134,10 @@ class ScoreParts(Row):
     recency: float | None = None
     keywords: float | None = None
     usage: float | None = None
-    limit: float | None = None  # what the bound of 100 took away
+    limit: float | None = None  # points lost to the maximum of 100
     score: float | None = None
     stages: Mapping[str, float] | None = None  # of relevance: by text, by vector
-    texts: tuple[float, ...] | None = None  # relevance by each text that was asked: the query first, then `also`
+    texts: tuple[float, ...] | None = None  # relevance to each text of the question: the query first, then `also`
 
 
 NO_SCORE_PARTS = ScoreParts()
@@ -148,7 +148,7 @@ class Explanation(Row):
     """How a search was computed; empty unless `explain` was asked for."""
 
     fusion: str | None = None
-    scale: float | None = None  # what the score of the formula was multiplied by
+    scale: float | None = None  # the factor applied to the formula's score
     candidates: Mapping[str, int] | None = None
     weights: Mapping[str, float] | None = None
     terms: tuple[str, ...] | None = None
@@ -178,9 +178,9 @@ class Result:
     title: str
     path: str
     lines: str  # of the best passage
-    text: str  # of the best passage; "" where it was already sent or did not fit
-    score: float  # 0 to 100; of the best result 100 · match
-    match: float | None = None  # 0 to 1: how well it answers by itself; None where that cannot be told
+    text: str  # of the best passage; "" if it was already sent or did not fit
+    score: float  # 0 to 100; for the best result it is 100 · match
+    match: float | None = None  # 0 to 1: how well it answers, regardless of other results; None if unknown
     source: Source
     spec_folder: str | None
     tier: Tier
@@ -189,21 +189,21 @@ class Result:
     created_at: datetime | None
     checkout: str | None = None  # "main": in a worktree, a memory of the main checkout; its path says where
     vault: str | None = None  # "personal": from the user's own vault and no project
-    project: str | None = None  # on a team server, of a search in several
-    code: Code | None = None  # files that it names and that changed, went or moved since it was written
-    question: str | None = None  # one of its own, where that matched best: it leads to the lines that are shown
+    project: str | None = None  # on a team server, in a search over several projects
+    code: Code | None = None  # files that it names and that were changed, removed or moved since it was written
+    question: str | None = None  # the memory's own question, if that matched best; the lines shown answer it
     passages: tuple[ShownPassage, ...] = ()
     sections: Mapping[str, str] = field(default_factory=dict)  # anchor id -> text, with `anchors`
     missing_anchors: tuple[str, ...] = ()
     content: str | None = None  # with includeContent
-    already_sent: bool = False  # this session has all of what matched
-    sent_before: tuple[str, ...] = ()  # lines that matched and that this session has; what is shown is new to it
+    already_sent: bool = False  # everything that matched was already sent to this session
+    sent_before: tuple[str, ...] = ()  # matching lines already sent to this session; the lines shown are new to it
     trusted: bool = True
     superseded_by: tuple[int, ...] = ()
-    supersedes: tuple[int, ...] = ()  # other results: it stands above them for that, whatever its score
+    supersedes: tuple[int, ...] = ()  # other results, above which it is therefore listed, whatever its score
     contradicts: tuple[int, ...] = ()
-    concepts: Mapping[str, int] = field(default_factory=dict)  # how often each stands in it; 0: matched by meaning
-    before: int | None = None  # with includeContiguity: the memory saved just before, and after
+    concepts: Mapping[str, int] = field(default_factory=dict)  # how often each occurs in it; 0: matched by meaning
+    before: int | None = None  # with includeContiguity: the memories saved just before and just after
     after: int | None = None
     explain: ScoreParts = field(default_factory=lambda: NO_SCORE_PARTS)
     unsaid: frozenset[str] = frozenset()
@@ -216,7 +216,7 @@ class FlatResult:
     path: str
     lines: str
     text: str
-    score: float  # 0 to 1: the only place with this scale
+    score: float  # 0 to 1; no other score has this scale
     match: float | None = None
     source: Source
     id: int
@@ -228,7 +228,7 @@ class FlatResult:
     project: str | None = None
     code: Code | None = None
     question: str | None = None
-    already_sent: bool | None = None  # true: this session has its text
+    already_sent: bool | None = None  # true: its text was already sent to this session
     before: int | None = None
     after: int | None = None
     explain: ScoreParts = field(default_factory=lambda: NO_SCORE_PARTS)
@@ -261,7 +261,7 @@ class HeldBack:
     dormant: int = 0
     expired: int = 0
     min_score: int = 0
-    stale: int = 0  # with fresh: code that they name has changed or gone
+    stale: int = 0  # with fresh: code that they name was changed or removed
     best: tuple[HeldMatch, ...] = ()
 
 
@@ -296,7 +296,7 @@ class SearchAnswer(Answer):
     results: tuple[Result | FlatResult, ...]
     constitutional: tuple[Rule, ...] = ()
     total_found: int = 0
-    concepts: Mapping[str, ConceptMatches] = field(default_factory=dict)  # where each is, if none has all of them
+    concepts: Mapping[str, ConceptMatches] = field(default_factory=dict)  # by concept, if no memory has all of them
     held_back: HeldBack = field(default_factory=HeldBack)
     unavailable: tuple[Text, ...] = ()  # what could not be used, and why
     stats: Mapping[str, int] = field(default_factory=dict)  # totalFiles, totalChunks
@@ -317,8 +317,8 @@ class LoadAnswer(Answer):
     lines: str
     anchor_id: str | None = None
     tokens_saved: int = 0
-    next_line: int | None = None  # where a continuation starts
-    code: Code | None = None  # files that it names and that changed, went or moved since it was written
+    next_line: int | None = None  # where to continue reading
+    code: Code | None = None  # files that it names and that were changed, removed or moved since it was written
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -364,16 +364,16 @@ class RebuiltTable(Row):
 
     table: str
     read: int
-    restored: int  # made again from what is recorded elsewhere
+    restored: int  # recreated from other records
     lost: int  # known to be missing
-    complete: bool  # false: more may be missing
+    complete: bool  # false: more rows may be missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RebuiltIndex(Row):
     """What came of a rebuild; empty where there was none."""
 
-    kept: str | None = None  # where the index is as it was
+    kept: str | None = None  # where the old index is kept
     tables: tuple[RebuiltTable, ...] | None = None
 
 
@@ -389,9 +389,9 @@ class IndexAnswer(Answer):
     deleted: int = 0
     bad: tuple[UnreadFile, ...] = ()
     warnings: tuple[FileWarning, ...] = ()
-    undiscovered: int = 0  # markdown files that no rule discovers
+    undiscovered: int = 0  # markdown files that no discovery rule covers
     skipped: tuple[SkippedFiles, ...] = ()
-    archived: int = 0  # files in archive folders: indexed, and held back from search
+    archived: int = 0  # files in archive folders: indexed, but held back from search
     vectors: Mapping[str, int] = field(default_factory=dict)  # per status
     vector_failures: Mapping[str, int] = field(default_factory=dict)  # reason -> passages
     vector_problem: Text = ""  # why nothing can be embedded now
@@ -431,7 +431,7 @@ class LinkStats(Row):
     linked: int  # memories with a link
     coverage: float  # the share of all memories that these are, 0 to 1
     average_strength: float
-    orphans: int  # links that have lost an end
+    orphans: int  # links of which one memory no longer exists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -512,12 +512,12 @@ class SaveAnswer(Answer):
     created: bool
     duplicate_of: int | None = None
     similar: tuple[SimilarMemory, ...] = ()
-    merged: int | None = None  # the memory that it took in
+    merged: int | None = None  # the memory that was merged into it
     redacted: Mapping[str, int] = field(default_factory=dict)  # kind -> count
     triggers: tuple[str, ...] = field(default=(), metadata=RENAMED)
     tier: Tier | None = field(default=None, metadata=RENAMED)
     context_type: ContextType | None = None
-    alignment: FolderAlignment | None = None  # where the folder was chosen by how well it fits
+    alignment: FolderAlignment | None = None  # if the folder was chosen by its score
     warnings: tuple[Text, ...] = ()
     dry_run: bool = False
     text: str | None = None  # with dryRun: what would be written
@@ -526,10 +526,10 @@ class SaveAnswer(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class MergeAnswer(Answer):
-    id: int  # the memory that stayed
-    merged: int  # the one that it took in
+    id: int  # the memory that was kept
+    merged: int  # the memory that was merged into it
     memory: Card
-    trashed: str | None = None  # where the other one's file is, below the state folder
+    trashed: str | None = None  # where the merged memory's file is, below the state folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -551,7 +551,7 @@ class ChatAnswer(Answer):
 @dataclass(frozen=True, kw_only=True)
 class ImportAnswer(Answer):
     matched: int
-    unmatched: tuple[str, ...] = ()  # paths of the original that are no memories here
+    unmatched: tuple[str, ...] = ()  # paths in the original database for which there is no memory here
     links: int = 0
     history: int = 0
 
@@ -560,13 +560,13 @@ class ImportAnswer(Answer):
 class UpdateAnswer(Answer):
     memory: Card
     changed: tuple[str, ...] = field(metadata=OF_ATTRIBUTES)
-    written_to: str  # "file", "index", or "nothing" where it was so already
+    written_to: str  # "file", "index", or "nothing" if nothing changed
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeleteAnswer(Answer):
     deleted: tuple[int, ...]
-    files: tuple[str, ...] = ()  # where deleted files went
+    files: tuple[str, ...] = ()  # where deleted files were moved to
     checkpoint: str | None = None
 
 
@@ -638,7 +638,7 @@ class HistoryAnswer(Answer):
     entries: tuple[HistoryEntry, ...] = field(metadata=OF_ATTRIBUTES)
     counts: Mapping[str, int]
     ledger: LedgerState = field(default_factory=LedgerState)
-    titles: Mapping[int, str] = field(default_factory=dict)  # by memory, where asked for: what is called so now
+    titles: Mapping[int, str] = field(default_factory=dict)  # current titles by memory id, if requested
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -668,7 +668,7 @@ class CheckpointRow(Row):
     description: str
     automatic: bool
     git_branch: str | None
-    metadata: Mapping[str, Any]  # whatever its maker passed
+    metadata: Mapping[str, Any]  # as passed when it was created
     problem: str | None = None  # why it cannot be restored
 
 
@@ -704,7 +704,7 @@ class CheckpointDiffAnswer(Answer):
     links_added: tuple[LinkDifference, ...] = ()
     links_removed: tuple[LinkDifference, ...] = ()
     links_changed: tuple[LinkDifference, ...] = ()
-    used: int = 0  # memories whose counts of use differ
+    used: int = 0  # memories whose access counts differ
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -728,8 +728,8 @@ class TriggeredMemory(Row):
     phrases: tuple[str, ...] = ()
     confidence: float | None = None
     vault: str | None = None  # "personal"
-    via: str | None = None  # "link": no phrase of its own brings it up
-    # In a session: how much it is attended to, and, by that, its text or its summary, if they were not sent before.
+    via: str | None = None  # "link": found by a link, not by a phrase of its own
+    # In a session: its state by attention and, depending on that, its text or summary unless already sent.
     state: State | None = None
     content: str | None = None
     summary: str | None = None
@@ -739,7 +739,7 @@ class TriggeredMemory(Row):
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Suggestion(Row):
     kind: str  # save | search | checkpoint
-    phrase: Text  # of the prompt, or why else it is suggested
+    phrase: Text  # the phrase in the prompt, or another reason for the suggestion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -770,8 +770,8 @@ class TriggerAnswer(Answer):
 @dataclass(frozen=True, kw_only=True)
 class SessionAnswer(Answer):
     turn: int
-    working_memory: tuple[Card, ...] = ()  # what it attends to most, strongest first
-    first: bool = True  # nobody asked at the same event a moment ago
+    working_memory: tuple[Card, ...] = ()  # the memories with most attention, strongest first
+    first: bool = True  # no other call for the same event was made a moment ago
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -20,22 +20,22 @@ __all__ = ["Caller", "process_caller"]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """`session` is written to history with each change; a verb's own `session_id` goes before it.
+    """`session` is written to history with each change; a verb's own `session_id` takes precedence.
 
-    `connection` tells clients without a session apart, so that each hears of the rules once. It is "" for the command
-    line, for Python, and for clients that a server cannot tell apart: those hear of them every time.
+    `connection` distinguishes clients without a session, so that each gets the rules once. It is "" for the command
+    line, for Python, and for clients that a server cannot distinguish: those get the rules every time.
 
-    An `observer` is a person who looks at what there is: what it reads counts as no use and is not remembered.
+    An `observer` is a person who inspects memories: reading then does not count as use and is not recorded.
     """
 
     scope: Scope = EVERYWHERE
     actor: Actor = Actor.USER
     session: str | None = None
     connection: str = ""
-    user: str = ""  # SUBJECT@ISSUER of who signed in, for history and ledger; what is seen depends on `scope` alone
-    personal: bool = False  # the user of this machine, whose own vault answers too; never another caller
+    user: str = ""  # SUBJECT@ISSUER of the signed-in user, for history and ledger; visibility depends on `scope` only
+    personal: bool = False  # true only for the user of this machine: answers include that user's personal vault
     observer: bool = False
-    rules_others: bool = True  # may make, change and remove a rule that stands above other people's answers
+    rules_others: bool = True  # may create, change and remove rules that are shown in other people's answers
 
     def __post_init__(self) -> None:
         user = self.scope.user

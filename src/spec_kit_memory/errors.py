@@ -65,7 +65,7 @@ __all__ = [
 
 
 class SpecKitMemoryError(Exception):
-    """Base of all errors that this package raises on purpose."""
+    """Base of all errors that this package raises deliberately."""
 
     code: ClassVar[str] = "E000"
     means: ClassVar[str] = "any error of this package"
@@ -79,7 +79,7 @@ class SpecKitMemoryError(Exception):
 
     @property
     def hint(self) -> str:
-        """The next step, in the words of Python; the edges word `advice` for their own readers."""
+        """The next step, worded for Python callers; the edges word `advice` for their own readers."""
         return joined(map(str, self.advice))
 
 
@@ -134,7 +134,7 @@ class DatabaseBusy(SpecKitMemoryError):
 
 
 class Outdated(DatabaseBusy):
-    """Somebody else changed the same memory since it was read: what was made from it is not written."""
+    """The memory was changed by another caller since it was read, so the change based on it was not written."""
 
 
 class BadParameter(SpecKitMemoryError):
@@ -144,7 +144,7 @@ class BadParameter(SpecKitMemoryError):
 
 
 class UnexpectedArgument(BadParameter, TypeError):
-    """The same where Python callers would look for a TypeError."""
+    """BadParameter that Python callers can also catch as a TypeError."""
 
     problem = "got an unexpected keyword argument"
 

@@ -1,17 +1,16 @@
-"""The one module that asks the operating system to open or change files.
+"""The only module that opens and changes files through the operating system.
 
-A `Place` is a file or folder, named by a base folder that it may not leave and the names below that. Every call opens
-the base and then each name relative to the handle of the folder before it, without following links. Whoever wants to
-follow a link resolves the path first and decides where it may lead (`files.paths`); a link that is swapped in after
-that decision is refused here as `Redirected`, and nothing behind it was opened, read or changed. The base itself is
-the user's own choice: links on the way to it are followed.
+A `Place` is a file or folder: a base folder, which it cannot leave, and the names below that. Every call opens the
+base and then each name relative to the handle of its parent folder, without following links. Code that wants to follow
+a link resolves the path first and decides where it may lead (`files.paths`); a link that is swapped in after that
+decision is refused here as `Redirected`, before anything behind it is opened, read or changed. The base itself is the
+user's own choice: links in its path are followed.
 
-On systems without calls relative to a handle (Windows) every name on the way is looked at just before the call, and
-a link among them is refused; one that is swapped in between that look and the call is not noticed there.
+On systems without calls relative to a handle (Windows), every name in the path is checked just before the call, and
+links are refused; a link swapped in between that check and the call is not detected there.
 
-Whatever fails is an `OSError`. All calls that change something go through one `System`, which is also told before
-anything is read, and `using` puts another one in its place for tests: one that fails, shortens or delays the n-th
-call, or that dies there.
+All failures are `OSError`s. All calls that change something go through one `System`, which is also notified before
+anything is read. For tests, `using` replaces it by one that fails, shortens or delays the n-th call, or exits there.
 """
 
 from __future__ import annotations
@@ -69,14 +68,14 @@ __all__ = [
     "write_all",
 ]
 
-TEMPORARY = ".skm.tmp"  # how our own temporary files end
+TEMPORARY = ".skm.tmp"  # suffix of our own temporary files
 
 _BINARY = getattr(os, "O_BINARY", 0)
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _CLOSED_ON_EXEC = getattr(os, "O_CLOEXEC", 0)
-# A pipe or a terminal in place of a file must neither block us nor become ours.
+# A pipe or terminal in place of a file must neither block the process nor become its controlling terminal.
 _NEVER_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-# A handle only to go on from: it needs the right to pass through a folder, not the right to list it.
+# A handle only for opening what is below it: this needs permission to traverse a folder, not to list it.
 _PASSING = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | _CLOSED_ON_EXEC
 _HANDLES = bool(_NOFOLLOW) and {os.open, os.stat, os.mkdir, os.rmdir, os.unlink, os.rename, os.link, os.utime} <= (
     os.supports_dir_fd
@@ -84,14 +83,14 @@ _HANDLES = bool(_NOFOLLOW) and {os.open, os.stat, os.mkdir, os.rmdir, os.unlink,
 
 
 class Redirected(OSError):  # noqa: N818
-    """A link stands where there must be none: it could lead anywhere."""
+    """There is a link where none is allowed, since it could lead anywhere."""
 
     def __init__(self, path: Path | str) -> None:
         super().__init__(errno.ELOOP, "a link leads away from here", str(path))
 
 
 class NotAFile(OSError):  # noqa: N818
-    """A folder, pipe, device or socket stands where a regular file was expected."""
+    """There is a folder, pipe, device or socket where a regular file was expected."""
 
     def __init__(self, path: Path | str, mode: int) -> None:
         kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
@@ -101,7 +100,7 @@ class NotAFile(OSError):  # noqa: N818
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A file or folder below a base. It cannot express `..`: whatever the names are, they lead down."""
+    """A file or folder below a base. Names such as `..` are refused, so that a place is always below its base."""
 
     base: Path
     names: tuple[str, ...] = ()
@@ -113,7 +112,7 @@ class Place:
 
     @classmethod
     def of(cls, path: Path) -> Place:
-        """A file by a path whose folder is the user's own choice, links on the way to it included."""
+        """A file whose folder is the user's own choice, so that links in the folder's path are followed."""
         return cls(path.parent, (path.name,))
 
     @property
@@ -148,10 +147,10 @@ class System:
     """The calls of the operating system that change something, one method each."""
 
     def before(self, call: str, path: str) -> None:
-        """Called before every call that changes something, with its name and what it is about."""
+        """Called before every call that changes something, with the call's name and the file name, if any."""
 
     def before_reading(self, call: str, path: str) -> None:
-        """Called before files and folders are looked at, opened, read or listed."""
+        """Called before a file or folder is inspected, opened, read or listed."""
 
     def create(self, name: str, flags: int, mode: int, handle: int | None) -> int:
         self.before("create", name)
@@ -171,11 +170,11 @@ class System:
 
     def rename(self, name: str, to: str, handle: int | None, to_handle: int | None) -> None:
         self.before("rename", name)
-        # On Windows only `replace` replaces; elsewhere they are the same call.
+        # On Windows only `replace` overwrites an existing file; elsewhere the two are equivalent.
         (os.rename if _HANDLES else os.replace)(name, to, src_dir_fd=handle, dst_dir_fd=to_handle)
 
     def rename_new(self, name: str, to: str) -> None:
-        """Windows: refuses to replace."""
+        """Rename without overwriting an existing file; used on Windows only."""
         self.before("rename", name)
         os.rename(name, to)
 
@@ -209,7 +208,7 @@ _system = System()
 
 @contextmanager
 def using(system: System) -> Iterator[None]:
-    """For tests: all calls go through this one meanwhile, in every thread."""
+    """For tests: route all calls, in every thread, through this system until the block ends."""
     global _system
     before, _system = _system, system
     try:
@@ -218,12 +217,12 @@ def using(system: System) -> Iterator[None]:
         _system = before
 
 
-# --- ways to a place -------------------------------------------------------------------
+# --- opening the folder of a place ------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Spot:
-    """A name in an open folder; without handles, the whole path."""
+    """A place in its open parent folder; on systems without handles, `handle` is None and names are whole paths."""
 
     place: Place
     handle: int | None
@@ -240,7 +239,7 @@ class _Spot:
         return os.stat(self.name, dir_fd=self.handle, follow_symlinks=False)
 
     def refuse_link(self) -> None:
-        """A link in the place of the file or folder itself. What is not there yet is no link."""
+        """Raise Redirected if the file or folder itself is a link. A missing file is allowed."""
         with suppress(FileNotFoundError):
             if stat.S_ISLNK(self.look().st_mode):
                 raise Redirected(self.place.path)
@@ -256,7 +255,7 @@ class _Spot:
 
 @contextmanager
 def _spot(place: Place) -> Iterator[_Spot]:
-    """The folder of a place, opened name by name from its base on."""
+    """Open the parent folder of a place, name by name, starting at the base."""
     if not _HANDLES:
         _refuse_links_on_the_way(place)
         yield _Spot(place, None)
@@ -299,7 +298,7 @@ def _refuse_links_on_the_way(place: Place) -> None:
 
 @contextmanager
 def _folder(place: Place) -> Iterator[int | str]:
-    """A folder, open for listing and syncing."""
+    """Open a folder for listing and syncing; yields its descriptor, or its path on systems without handles."""
     with _spot(place) as spot:
         if spot.handle is None:
             spot.refuse_link()
@@ -312,19 +311,19 @@ def _folder(place: Place) -> Iterator[int | str]:
         os.close(descriptor)
 
 
-# --- looking and reading ------------------------------------------------------------------
+# --- inspecting and reading ---------------------------------------------------------------
 
 
 def look(place: Place) -> os.stat_result:
-    """What stands there itself, a link included."""
+    """The status of the file, folder or link at this place; links are not followed."""
     with _spot(place) as spot:
         return spot.look()
 
 
 def exists(place: Place) -> bool:
-    """Does anything stand there that can be seen? A way that leads elsewhere now has nothing of ours.
+    """Does anything accessible exist at this place? False also if a link is in its path.
 
-    Of a disk that cannot be read nobody knows: that is an error and not a no.
+    Other errors are raised: if the disk cannot be read, the answer is unknown.
     """
     try:
         look(place)
@@ -345,7 +344,7 @@ def is_writable(place: Place) -> bool:
 
 
 def open_reading(place: Place) -> int:
-    """A descriptor of a regular file. It is looked at before, because opening a device may do something."""
+    """Open a regular file; returns its descriptor. It is checked before, since opening a device may have effects."""
     with _spot(place) as spot:
         _require_regular(place, spot.look())
         descriptor = spot.open(os.O_RDONLY)
@@ -353,7 +352,10 @@ def open_reading(place: Place) -> int:
 
 
 def _checked(place: Place, descriptor: int, *, written: bool = False) -> int:
-    """A file that is `written` where it stands has no other name: whatever has that one would be changed with it."""
+    """The descriptor, if it is a regular file; otherwise it is closed and an error raised.
+
+    A file to be `written` in place must have no other hard link, through which another file would change too.
+    """
     try:
         facts = os.fstat(descriptor)
         _require_regular(place, facts)
@@ -373,7 +375,7 @@ def _require_regular(place: Place, facts: os.stat_result) -> None:
 
 
 def read(place: Place, *, limit: int) -> tuple[bytes, os.stat_result]:
-    """At most `limit` bytes of a regular file, and what was known of it when it was opened."""
+    """At most `limit` bytes of a regular file, and its status after reading."""
     descriptor = open_reading(place)
     with os.fdopen(descriptor, "rb") as file:
         _system.before_reading("read", place.name)
@@ -381,7 +383,7 @@ def read(place: Place, *, limit: int) -> tuple[bytes, os.stat_result]:
 
 
 def names(folder: Place) -> list[str]:
-    """What a folder holds, sorted."""
+    """The names in a folder, sorted."""
     with _folder(folder) as opened:
         _system.before_reading("list", folder.name)
         return sorted(os.listdir(opened))
@@ -389,8 +391,10 @@ def names(folder: Place) -> list[str]:
 
 @contextmanager
 def listed(folder: Place) -> Iterator[Iterator[os.DirEntry[str]]]:
-    """What a folder holds, in any order. Entries can be looked at only inside, while the folder is open, and their
-    `path` is not one."""
+    """The entries of a folder, in any order. They are valid only inside the block, while the folder is open.
+
+    Their `path` must not be used, since it is not a path.
+    """
     with _folder(folder) as opened:
         _system.before_reading("list", folder.name)
         with os.scandir(opened) as entries:
@@ -407,19 +411,19 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def overwrite(descriptor: int, data: bytes) -> None:
-    """The new content of an open file."""
+    """Replace the content of an open file."""
     _system.truncate(descriptor)
     os.lseek(descriptor, 0, os.SEEK_SET)
     write_all(descriptor, data)
 
 
 def flush(descriptor: int) -> None:
-    """What was written to an open file survives a power cut from now on."""
+    """Sync an open file, so that its content survives a power cut."""
     _system.fsync(descriptor)
 
 
 def create(place: Place, *, mode: int = 0o666) -> int:
-    """A descriptor of a new file; nothing may stand there yet, not even a link."""
+    """Create a new file; returns its descriptor. Fails if anything exists there, even a link."""
     with _spot(place) as spot:
         return _create(spot, spot.place.name, mode)
 
@@ -430,7 +434,7 @@ def _create(spot: _Spot, name: str, mode: int) -> int:
 
 
 def open_lock(place: Place, *, make: bool = True) -> int:
-    """A descriptor of a small file of ours, made where it is missing."""
+    """Open one of our small files for locking or rewriting, creating it if it is missing; returns its descriptor."""
     flags = os.O_RDWR | _NOFOLLOW | _NEVER_WAIT | _CLOSED_ON_EXEC | _BINARY
     with _spot(place) as spot:
         try:
@@ -443,7 +447,7 @@ def open_lock(place: Place, *, make: bool = True) -> int:
 
 
 def rewrite(place: Place, data: bytes) -> None:
-    """The new content of a small file of ours that may be lost: neither in one step nor synced."""
+    """Replace the content of one of our small, expendable files; neither atomic nor synced."""
     descriptor = open_lock(place)
     try:
         overwrite(descriptor, data)
@@ -452,7 +456,7 @@ def rewrite(place: Place, data: bytes) -> None:
 
 
 def append(place: Place, data: bytes) -> int:
-    """Add to the end of a file that may be missing; returns its size."""
+    """Append to a file, creating it if it is missing; returns its new size."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _NOFOLLOW | _NEVER_WAIT | _CLOSED_ON_EXEC | _BINARY
     with _spot(place) as spot:
         spot.refuse_link()
@@ -465,7 +469,7 @@ def append(place: Place, data: bytes) -> int:
 
 
 class Staged:
-    """New content beside the file that it will replace, locked while its writer lives."""
+    """A temporary file with new content, next to the file that it will replace; locked while its writer runs."""
 
     def __init__(self, target: Place, temporary: Place, spot: _Spot, descriptor: int) -> None:
         self.target = target
@@ -477,18 +481,18 @@ class Staged:
 
     @property
     def facts(self) -> os.stat_result:
-        """What the file will be once it is installed: renaming it changes none of that."""
+        """The status of the temporary file, which the installed file will keep."""
         return self._facts
 
     def write(self, data: bytes) -> None:
         write_all(self._descriptor, data)
 
     def file(self) -> io.RawIOBase:
-        """For writing bit by bit; closing it closes nothing here."""
+        """A file object for writing in pieces; closing it does not close the temporary file."""
         return _Raw(self._descriptor)
 
     def finish(self) -> None:
-        """All is written: make it survive a power cut."""
+        """Sync the complete content, so that it survives a power cut."""
         _system.fsync(self._descriptor)
         self._facts = os.fstat(self._descriptor)
 
@@ -497,8 +501,8 @@ class Staged:
         self._facts = os.fstat(self._descriptor)
 
     def install(self) -> None:
-        """Give it its name, in the folder that was opened when it was staged."""
-        if sys.platform == "win32":  # where an open file keeps its name
+        """Rename it to its target, in the folder that was opened when it was staged."""
+        if sys.platform == "win32":  # where an open file cannot be renamed
             self.close()
         self._spot.refuse_link()
         handle = self._spot.handle
@@ -525,9 +529,9 @@ class _Raw(io.RawIOBase):
 
 @contextmanager
 def staging(target: Place, *, mode: int | None = None) -> Iterator[Staged]:
-    """A new file, gone at the end of the block unless `install` gave it its name.
+    """A temporary file, which is deleted at the end of the block unless it was installed.
 
-    It has the mode and, where allowed, the owner of the file that it replaces; `mode` is for one that replaces none.
+    It gets the mode and, if permitted, the owner of the file that it replaces; `mode` applies if there is none.
     """
     with _spot(target) as spot:
         spot.refuse_link()
@@ -540,13 +544,13 @@ def staging(target: Place, *, mode: int | None = None) -> Iterator[Staged]:
         finally:
             staged.close()
             if not staged.installed:
-                with suppress(OSError):  # a scan removes what its writer left behind
+                with suppress(OSError):  # a scan removes leftover temporary files
                     _system.unlink(spot.named(temporary.name), spot.handle)
 
 
 @contextmanager
 def stage(target: Place, data: bytes, *, mode: int | None = None) -> Iterator[Staged]:
-    """Content that is on disk as a whole and only has to be installed."""
+    """A temporary file with this content, written and synced, which only has to be installed."""
     with staging(target, mode=mode) as staged:
         staged.write(data)
         staged.finish()
@@ -554,7 +558,7 @@ def stage(target: Place, data: bytes, *, mode: int | None = None) -> Iterator[St
 
 
 def _temporary_name(name: str) -> str:
-    """Ours alone, hidden, and so short that the folder takes it."""
+    """A unique hidden name, not longer than file systems allow."""
     while len(os.fsencode(name)) > 200:
         name = name[:-1]
     return f".{name}.{secrets.token_hex(4)}{TEMPORARY}"
@@ -575,21 +579,21 @@ def _keep_facts(spot: _Spot, descriptor: int) -> None:
 
 
 def replace(target: Place, data: bytes, *, mode: int | None = None, tries: int = 3) -> os.stat_result:
-    """Write a file in one step: readers see the old content or the new, also after a power cut."""
+    """Write a file atomically: readers see either the old or the new content, even after a power cut."""
     try:
         with stage(target, data, mode=mode) as staged:
             staged.install()
             sync(target.parent)
             return staged.facts
     except FileNotFoundError:
-        # In the moment before it was locked, another process may have taken it for a dead writer's.
+        # Before the temporary file was locked, another process may have removed it as a leftover.
         if tries < 2 or not exists(target.parent):
             raise
         return replace(target, data, mode=mode, tries=tries - 1)
 
 
 def move(source: Place, target: Place) -> None:
-    """Give a file another name, in place of whatever file has it now."""
+    """Move a file, overwriting the target."""
     with _spot(source) as old, _spot(target) as new:
         _require_regular(source, old.look())
         new.refuse_link()
@@ -597,7 +601,7 @@ def move(source: Place, target: Place) -> None:
 
 
 def move_new(source: Place, target: Place) -> None:
-    """Give a file another name that nobody has: never in place of another file."""
+    """Move a file; fails if the target exists."""
     with _spot(source) as old, _spot(target) as new:
         _require_regular(source, old.look())
         if old.handle is None:
@@ -615,17 +619,17 @@ def move_new(source: Place, target: Place) -> None:
             return
         try:
             if source.parent != target.parent:
-                sync(target.parent)  # a power cut must not find the file in neither of two folders
+                sync(target.parent)  # so that after a power cut the file is in at least one of the two folders
             _system.unlink(old.name, old.handle)
         except BaseException:
             with suppress(OSError):
-                old.look()  # an interrupt may come when the old name is gone: then the new one is the only one
+                old.look()  # if an interrupt came after the old name was removed, the new one must be kept
                 _system.unlink(new.name, new.handle)
             raise
 
 
 def copy(source: Place, target: Place) -> None:
-    """A copy on another disk, with the time of the file; nothing may stand there yet."""
+    """Copy a file, with its modification time, possibly to another disk; fails if the target exists."""
     descriptor = open_reading(source)
     with os.fdopen(descriptor, "rb") as file:
         facts = os.fstat(descriptor)
@@ -644,7 +648,7 @@ def copy(source: Place, target: Place) -> None:
 
 
 def link_or_copy(source: Place, target: Place) -> None:
-    """A second name of a file, or a copy where the disk cannot; nothing may stand there yet."""
+    """Hard-link a file, or copy it if that is not supported; fails if the target exists."""
     with _spot(source) as old, _spot(target) as new:
         _require_regular(source, old.look())
         if old.handle is not None:
@@ -658,12 +662,12 @@ def link_or_copy(source: Place, target: Place) -> None:
 
 
 _PIECE = 1 << 20
-# Of a file system without them, and of a disk that is so full that not even a second name fits.
+# Errors of a file system without hard links, and of a disk so full that not even a link fits.
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.ENOSPC, errno.EDQUOT)
 
 
 def remove(place: Place) -> None:
-    """Remove a file, or a link itself; a missing one is fine."""
+    """Remove a file, or a link itself; does nothing if it is missing."""
     with suppress(FileNotFoundError), _spot(place) as spot:
         _system.unlink(spot.name, spot.handle)
 
@@ -675,17 +679,17 @@ def remove_folder(place: Place) -> None:
 
 
 def make_folders(place: Place, *, mode: int = 0o777) -> tuple[Place, ...]:
-    """Make a folder and those above it that are missing; returns those that were made, outermost first."""
+    """Create a folder and its missing parents; returns the created ones, outermost first."""
     created = []
     for depth in range(1, len(place.names) + 1):
         folder = Place(place.base, place.names[:depth])
         with _spot(folder) as spot:
             if _is_folder(spot):
                 continue
-            with suppress(FileExistsError):  # another process was quicker
+            with suppress(FileExistsError):  # another process created it at the same time
                 _system.mkdir(spot.name, mode, spot.handle)
                 created.append(folder)
-    for folder in created:  # else what is synced in a folder could be lost with the folder
+    for folder in created:  # otherwise synced files in a new folder could be lost together with the folder
         sync(folder.parent)
     return tuple(created)
 
@@ -711,7 +715,7 @@ def set_time(place: Place, mtime_ns: int) -> None:
 
 
 def private(place: Place) -> None:
-    """Close a folder of this user's to all others."""
+    """Remove all permissions of other users on a folder that this user owns."""
     if sys.platform == "win32":
         return
     with _folder(place) as descriptor:
@@ -722,7 +726,7 @@ def private(place: Place) -> None:
 
 
 def sync(folder: Place) -> None:
-    """Make new names in a folder survive a power cut, where the system can."""
+    """Sync a folder, so that new names in it survive a power cut, if the system supports that."""
     if sys.platform == "win32":
         return
     with _folder(folder) as descriptor:
@@ -730,7 +734,7 @@ def sync(folder: Place) -> None:
         try:
             _system.fsync(descriptor)
         except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems cannot
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # not supported by some network file systems
                 raise
 
 
@@ -742,7 +746,7 @@ if sys.platform == "win32":
     def try_lock(descriptor: int) -> bool:
         """Lock an open file for its holder alone; False if another one has it."""
         try:
-            os.lseek(descriptor, 0x7FFF_0000, os.SEEK_SET)  # far behind any content, which stays readable
+            os.lseek(descriptor, 0x7FFF_0000, os.SEEK_SET)  # far after any content, so that it stays readable
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         except OSError:
             return False

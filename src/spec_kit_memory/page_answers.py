@@ -1,4 +1,4 @@
-"""What do the verbs answer that only the page uses? One memory in full, what needs a decision, and numbers."""
+"""What do the verbs that only the web page uses answer? One memory in full, open decisions, and statistics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class UseDay:
 
     day: date
     uses: int
-    state: State | None = None  # None: of all memories together
+    state: State | None = None  # None if the row counts all memories together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,12 +43,12 @@ class ExamineAnswer(Answer):
     last_access: datetime | None = None
     expires_at: datetime | None = None
     outdated: bool = False
-    recency: float = 1.0  # 0 to 1: what decay has left of it
+    recency: float = 1.0  # 0 to 1, after decay
     redactions: int = 0
     body_line: int = 1  # the first line after front matter
     use: tuple[UseDay, ...] = ()  # oldest first
     similar: tuple[SimilarMemory, ...] = ()
-    mergeable: tuple[int, ...] = ()  # those of them that may be joined with it
+    mergeable: tuple[int, ...] = ()  # ids of similar memories that may be merged with it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class Version:
     at: datetime
     actor: str
     event: str
-    user: str = ""  # who it was, where callers sign in
+    user: str = ""  # who made it, if callers sign in
     changed: tuple[str, ...] = ()
     text: bool = False
     hash: str = ""
@@ -91,7 +91,7 @@ class VersionsAnswer(Answer):
     older: int | None = None
     newer: int | None = None
     diff: tuple[DiffLine, ...] = ()
-    values: tuple[ValueDifference, ...] = ()  # what else differs between the two
+    values: tuple[ValueDifference, ...] = ()  # other values that differ between the two
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ class CareItem:
     message: Text
     hint: Text = ""
     memories: tuple[Card, ...] = ()
-    score: float | None = None  # of duplicates, 0 to 1
+    score: float | None = None  # similarity of duplicates, 0 to 1
     mergeable: bool = False
     phrase: str = ""
     set_aside: bool = False
@@ -113,7 +113,7 @@ class CareItem:
 class CareAnswer(Answer):
     items: tuple[CareItem, ...]
     counts: Mapping[str, int]
-    compared: int = 0  # memories that were compared with all others
+    compared: int = 0  # memories that have been compared with all others
     to_compare: int = 0
 
 
@@ -171,7 +171,7 @@ class Curve:
     tier: Tier
     days: tuple[int, ...]
     left: tuple[float, ...]  # 0 to 1
-    memories: tuple[int, ...]  # between this day and the next one of `days`
+    memories: tuple[int, ...]  # how many are between this entry of `days` and the next
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

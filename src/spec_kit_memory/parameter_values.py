@@ -1,7 +1,7 @@
-"""How is the value that a caller gave for a parameter read and checked?
+"""How is the value that a caller passed for a parameter parsed and checked?
 
-Lenient in: numbers and JSON as text, any case of a choice; what is empty counts as left out. Strict out: what is
-returned is of the parameter's own kind, else `ArgumentProblem` is raised, worded for the caller.
+Input is lenient: numbers and JSON may be text, choices may have any case, and empty values count as left out. Output
+is strict: a value of the parameter's own kind, else `ArgumentProblem` is raised, worded for the caller.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ __all__ = [
     "texts_in",
 ]
 
-# The largest whole number that both JSON and the database can hold.
+# The largest integer that both JSON and the database can hold.
 LARGEST = 2**53
 NAME_LENGTH = 200  # characters
 LARGEST_BUDGET = 1_000_000  # tokens
-LEFT_OUT: Any = object()  # what reading returns for a value that counts as not given
+LEFT_OUT: Any = object()  # returned for a value that counts as not given
 _SHOWN_CHARACTERS = 60
-# Patterns are compiled when first used: most callers write numbers as numbers.
+# Patterns are compiled at first use: most callers pass numbers as numbers.
 _WHOLE = r"[+-]?\d{1,400}(?:\.0*)?"
 _ID = r"[\[(]?(?:(?:memory|link)(?:\s*id)?|id)?(?:://|[\s:]\s*)?#?(\d{1,400})[\])]?"
 _DECIMAL = r"[+-]?(?:\d{1,400}(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?"
@@ -59,18 +59,18 @@ class ArgumentProblem(Exception):  # noqa: N818 - one of several in the error th
         **details: Any,
     ) -> None:
         self.error, self.text, self.hint = error, text, hint
-        self.step = step  # what to give instead, for whoever is not sent to a page of all options
+        self.step = step  # what to pass instead, shown unless the hint lists all parameters
         self.argument = declared.argument if declared else ""
         self.details = {"parameter": declared.name} | details if declared else details
 
 
 def squashed(name: str) -> str:
-    """A name without what spellings differ in: case, hyphens, underscores, spaces."""
+    """A name without case, hyphens, underscores and spaces, in which spellings may differ."""
     return "".join(name.replace("_", "").replace("-", "").split()).casefold()
 
 
 def nearest(name: str, names: Mapping[str, object] | Sequence[str], *, most: int = 2) -> list[str]:
-    """Which of these may have been meant?"""
+    """The names that may have been meant, by similarity or by a common beginning."""
     by_form = {squashed(candidate): candidate for candidate in names}
     form = squashed(name)[:NAME_LENGTH]
     close = close_names(form, by_form, most=most)
@@ -80,16 +80,16 @@ def nearest(name: str, names: Mapping[str, object] | Sequence[str], *, most: int
         if len(form) > 2 and (candidate.startswith(form) or form.startswith(candidate)) and len(candidate) > 2
     ]
     begun = [candidate for candidate in by_form if form and candidate.startswith(form)]
-    within = within or (begun if len(begun) == 1 else [])  # a letter or two tell little, unless one name begins so
+    within = within or (begun if len(begun) == 1 else [])  # one or two letters suffice if only one name begins so
     return [by_form[candidate] for candidate in dict.fromkeys([*close, *within])][:most]
 
 
 def clean_value(declared: Parameter, value: Any, edge: Edge) -> Any:
-    """The value as the parameter has it, or `LEFT_OUT`."""
+    """The value converted to the parameter's kind, or `LEFT_OUT`."""
     if value is None:
         return LEFT_OUT
     if isinstance(value, list | tuple) and len(value) == 1 and declared.kind not in ("texts", "paths"):
-        return clean_value(declared, value[0], edge)  # a list of the one value that is wanted
+        return clean_value(declared, value[0], edge)  # a list with the single value
     if isinstance(value, str) and not value.strip() and not declared.blank:
         return LEFT_OUT
     if declared.filters and isinstance(value, str) and value.strip().casefold() in ("all", "any", "*"):
@@ -112,7 +112,7 @@ def _text(declared: Parameter, value: Any, edge: Edge) -> str:
         raise _too_long(declared, len(value), edge, "Shorten it.")
     try:
         value.encode()
-    except UnicodeEncodeError:  # half of a pair cannot be stored, sent or found
+    except UnicodeEncodeError:  # a lone surrogate cannot be stored, sent or searched
         raise _wrong(declared, value, edge, "a text without lone surrogates") from None
     return str(value)
 
@@ -146,7 +146,7 @@ def _choice(declared: Parameter, value: str, edge: Edge) -> str:
 
 
 def _path(declared: Parameter, value: Any, edge: Edge) -> str:
-    """A file may have a name that is no Unicode; what looks for it says whether it is there."""
+    """A path as a string. It may be invalid Unicode, as file names may be; whether it exists is checked elsewhere."""
     if not isinstance(value, str | os.PathLike) or not isinstance(plain := os.fspath(value), str):
         raise _wrong(declared, value, edge)
     if edge.bounded and len(plain) > declared.length:
@@ -162,13 +162,13 @@ def _boolean(declared: Parameter, value: Any, edge: Edge) -> bool:
 
 
 def memory_id(text: str) -> int | None:
-    """The id that a text means: 18, #18, memory://18. 018 begins a spec folder's name, and is no memory's id."""
+    """The id in a text: 18, #18, memory://18. Not 018, which is the beginning of a spec folder's name."""
     number = _bare_number(text)
     return int(number) if re.fullmatch(r"[1-9]\d{0,15}", number) else None
 
 
 def _bare_number(value: Any) -> Any:
-    """An id without what we and others write around it: #18, [18], memory 18, id: 18."""
+    """The number in a decorated id: #18, [18], memory 18, id: 18. Other values are returned unchanged."""
     if not isinstance(value, str):
         return value
     marked = re.fullmatch(_ID, value.strip(), re.IGNORECASE)
@@ -225,7 +225,7 @@ def _within(declared: Parameter, number: Any, edge: Edge) -> Any:
 
 
 def _bounds(declared: Parameter, edge: Edge) -> tuple[float, float]:
-    """A share is a share everywhere; how much of something is a caller's own business in Python."""
+    """The allowed range. For Python callers, only the range of fractions ("number") is enforced in full."""
     least = 0 if declared.minimum is None else declared.minimum
     most = LARGEST if declared.maximum is None else declared.maximum
     if declared.kind != "number" and not edge.bounded:
@@ -253,7 +253,7 @@ def _texts(declared: Parameter, value: Any, edge: Edge) -> Any:
 
 
 def texts_in(declared: Parameter, value: Any, edge: Edge) -> list[Any]:
-    """What is in a list; a list may come as JSON text, and a lone text is a list of one."""
+    """The items of a list, which may also be given as JSON text, as separated text or as a single item."""
     if isinstance(value, str):
         parsed = from_json(value) if value.lstrip().startswith("[") else None
         if isinstance(parsed, list):
@@ -285,7 +285,7 @@ def _object(declared: Parameter, value: Any, edge: Edge) -> Any:
 
 
 def _reference(declared: Parameter, value: Any, edge: Edge) -> int | str:
-    """An id, or a path."""
+    """An id or a path."""
     if isinstance(value, str) and (number := memory_id(value)):
         return number
     if _is_whole(value):
@@ -318,7 +318,7 @@ _CLEANERS: Mapping[Kind, Callable[[Parameter, Any, Edge], Any]] = {
     "reference": _reference,
     "function": _function,
 }
-# What reads the other way round in a link.
+# Passive names of relations, for which the two memories have to be exchanged.
 _PASSIVE: Mapping[str, str] = {
     "causedby": "caused",
     "enabledby": "enabled",
@@ -353,7 +353,7 @@ def _wrong(declared: Parameter, value: object, edge: Edge, expected: str = "") -
 
 
 def _broken_json(declared: Parameter, text: str, edge: Edge) -> ArgumentProblem:
-    """Where a text that was meant to be JSON stops being it."""
+    """The problem with a text that should be JSON, including the position of the error."""
     name, reason = edge.spelled(declared), "it is nested too deep"
     try:
         json.loads(text)

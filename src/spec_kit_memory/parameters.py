@@ -1,11 +1,11 @@
 """How is a parameter declared, and how does a call become a request?
 
-A `Request` is a frozen dataclass of a verb's parameters. Each field says everything about one of them, so that the
-schema of the tool, the options of the command, the signature of the method and the check are made from one line.
+A `Request` is a frozen dataclass of a verb's parameters. Each field declares everything about one parameter, so that
+the tool's schema, the command's options, the method's signature and the validation are made from one line.
 
-A call is read leniently (names in other spellings; for values see `parameter_values`), and a request that exists holds
-only values of its parameters' own kinds. All problems of a call are reported together, in the terms of the caller: a
-model reads of tools, a person of options, Python of arguments (`Edge`).
+Calls are read leniently (names in other spellings; for values see `parameter_values`), but every request contains only
+values of its parameters' own kinds. All problems of a call are reported together, in the terms of the caller: tools
+for a model, options for a person, arguments for Python (`Edge`).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _Request = TypeVar("_Request", bound="Request")
 
 
 class Parameter:
-    """One parameter. A `default` of None means that leaving it out says nothing."""
+    """One parameter of a request. A `default` of None means "not specified"."""
 
     def __init__(
         self,
@@ -105,31 +105,31 @@ class Parameter:
     ) -> None:
         self.kind = kind
         self.default = default
-        self.kw_only = kw_only  # else also by its position, in Python and on the command line
+        self.kw_only = kw_only  # if false, it can also be passed by position, in Python and on the command line
         self.choices = choices
         self.choice_type = choice_type
-        # Of a number; of a list how many. For tools and commands: Python callers may ask for more (see `_bounds`).
+        # Bounds of a number, or of the length of a list, for tools and commands; for Python callers see `_bounds`.
         self.minimum, self.maximum = minimum, maximum
-        self.length = length  # characters of a text, or of an object as JSON; for tools and commands
-        self.together = together  # the length is of all texts of a list, and both bounds hold in Python too
-        self.about = about  # for the schema, where every word costs tokens in every conversation
-        self.help = help  # for the command line and the reference pages, where `about` is not enough
-        self.aliases = aliases  # other names for it, at every edge
-        self.same_as = same_as  # this one is only another name, with bounds of its own, for that one
-        self.reach = reach  # "command": no tool takes it; "python": no command either
-        self.off = off  # another option that says no
-        self.environment = environment  # the variable that gives it on the command line
-        self.completes = completes  # what a shell offers for it
-        self.command_default = command_default  # what leaving it out means on the command line, if not the same
-        self.blank = blank  # an empty text is one, and not as if left out
-        self.identifies = identifies  # a number that is a name: #18 is one, 018 is none (see `memory_id`)
-        self.alone = alone  # where one plain text, too few for this list, belongs
-        self.plain = plain  # the key of an object that a text which is no JSON is meant for
-        self.fields = fields  # is a name that no parameter has that of a field of this object?
-        self.divided = divided  # one text is a list with commas between its items
-        self.joined = joined  # what a list of numbers for this text is joined with
-        self.filters = filters  # "all" and "any" filter nothing
-        self.argument = self.annotation = ""  # its name and type in Python, from where it stands
+        self.length = length  # most characters of a text, or of an object as JSON; for tools and commands
+        self.together = together  # `length` applies to all texts of a list together, and both bounds also to Python
+        self.about = about  # description in the schema, where every word costs tokens in every conversation
+        self.help = help  # description for the command line and the reference pages, if `about` is not sufficient
+        self.aliases = aliases  # other accepted names
+        self.same_as = same_as  # the parameter for which this is an alternative name with its own bounds
+        self.reach = reach  # "command": not available to tools; "python": not to commands either
+        self.off = off  # the option that sets it to false
+        self.environment = environment  # the environment variable that sets it on the command line
+        self.completes = completes  # the kind of completions that a shell offers
+        self.command_default = command_default  # the default on the command line, if different
+        self.blank = blank  # an empty text is a valid value and does not count as left out
+        self.identifies = identifies  # the number is an id: #18 is accepted, 018 is refused (see `memory_id`)
+        self.alone = alone  # the parameter that gets the value if a single text was passed for this list
+        self.plain = plain  # the key of this object under which a text that is not JSON is stored
+        self.fields = fields  # tells whether an unknown parameter name is a field of this object
+        self.divided = divided  # a single text is split into a list, at commas, semicolons and line ends
+        self.joined = joined  # the separator with which a list of numbers is joined to this text
+        self.filters = filters  # a filter, for which "all" and "any" count as left out
+        self.argument = self.annotation = ""  # its name and type in Python, set by `__set_name__`
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.argument, self.annotation = name, owner.__annotations__.get(name, "")
@@ -146,7 +146,7 @@ class Parameter:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """More names on the command line."""
+        """Additional option names on the command line."""
         return tuple("--" + re.sub(r"(?<=[a-z])(?=[A-Z])", "-", alias).lower() for alias in self.aliases)
 
     @property
@@ -155,7 +155,7 @@ class Parameter:
 
     @property
     def shown_default(self) -> Any:
-        """The default that is worth telling; None if there is none."""
+        """The default to show in documentation; None if there is none."""
         return None if self.required or self.default == () else self.default
 
     @property
@@ -164,7 +164,7 @@ class Parameter:
 
     @property
     def is_prose(self) -> bool:
-        """A sentence, for which a command takes all the words it is given."""
+        """Is it free text, for which a command joins all its positional arguments?"""
         return self.kind == "text" and not self.choices and not self.kw_only and self.length > 10 * NAME_LENGTH
 
 
@@ -179,7 +179,7 @@ def parameter(
     most: float | None = None,
     **more: Any,
 ) -> Any:
-    """Declare one parameter of a request. `also` are choices beside those of an enumeration."""
+    """Declare one parameter of a request. `also` are choices in addition to those of an enumeration."""
     kinds = None if isinstance(choices, tuple) else choices
     values = (*also, *choices) if isinstance(choices, tuple) else (*also, *(choice.value for choice in choices))
     return Parameter(
@@ -218,7 +218,7 @@ def budget_parameter(about: str = "", *, default: int | None) -> Any:
 
 
 def rows_budget_parameter() -> Any:
-    """Of a list: on the command line as many rows are shown as were asked for, unless a budget is given."""
+    """The budget of a list. On the command line, all requested rows are shown unless a budget is given."""
     return parameter(
         "integer",
         default=4000,
@@ -242,7 +242,7 @@ def also_parameter() -> Any:
 
 
 class _MadeWhenUsed(type):
-    """Making a dataclass takes a third of a millisecond and there are dozens: one is made when it is first used."""
+    """Makes each request class a dataclass at its first use: that takes 0.3 ms, and there are dozens of classes."""
 
     def __getattr__(cls, name: str) -> Any:
         if name == "__dataclass_fields__" and vars(cls).get("verb"):
@@ -278,16 +278,16 @@ def _made(cls: type) -> type:
     ),
 )
 class Request(metaclass=_MadeWhenUsed):
-    """What a verb was asked. One that exists has been checked.
+    """The parameters of one call of a verb, validated when it is created.
 
-    A class without a verb is no request, but may have parameters for several to inherit.
+    A subclass without a verb is only a base from which others inherit parameters.
     """
 
     verb: ClassVar[str] = ""  # the method of Workspace
     command: ClassVar[str]  # its words on the command line; "" if there is none
-    needs: ClassVar[tuple[str, ...]]  # at least one of these arguments
-    without: ClassVar[type[SpecKitMemoryError]]  # the error where there is none of them
-    declared: ClassVar[Mapping[str, Parameter]] = {}  # by argument, inherited ones last
+    needs: ClassVar[tuple[str, ...]]  # at least one of these arguments is required
+    without: ClassVar[type[SpecKitMemoryError]]  # the error if none of them is given
+    declared: ClassVar[Mapping[str, Parameter]] = {}  # by argument name, inherited ones last
 
     def __init_subclass__(
         cls,
@@ -320,7 +320,7 @@ class Request(metaclass=_MadeWhenUsed):
 
 
 class Edge:
-    """Where a request comes in: which parameters there are, and how its callers call them."""
+    """An interface through which requests arrive: which parameters it has, and what its callers call them."""
 
     def __init__(
         self,
@@ -336,10 +336,10 @@ class Edge:
         self.name = name  # of the verb
         self.spelled = spelled
         self.usage = usage
-        self.lists = lists  # `usage` lists every parameter, which is long: a hint only where nothing shorter helps
+        self.lists = lists  # `usage` lists every parameter; since that is long, it is used only if no hint is shorter
         self.reaches = reaches
-        self.unknown = unknown  # the error for a name that no parameter has
-        self.bounded = bounded  # by what suits a conversation; a Python caller may ask for all there is
+        self.unknown = unknown  # the error for an unknown parameter name
+        self.bounded = bounded  # are bounds enforced that suit a conversation? Not for Python callers
 
     def sees(self, kind: type[Request]) -> list[Parameter]:
         return [declared for declared in kind.declared.values() if declared.reach in self.reaches]
@@ -357,7 +357,7 @@ def python_edge(kind: type[Request]) -> Edge:
 
 
 def from_call(kind: type[_Request], values: Sequence[Any], keywords: Mapping[str, Any]) -> _Request:
-    """The request of a Python call: the arguments of the verb, or a request that was read before."""
+    """The request of a Python call, from the arguments of the verb or from an existing request."""
     if len(values) == 1 and not keywords and isinstance(values[0], kind):
         return values[0]
     places = [name for name, declared in kind.declared.items() if not declared.kw_only]
@@ -371,7 +371,7 @@ def from_call(kind: type[_Request], values: Sequence[Any], keywords: Mapping[str
 
 
 def signature(kind: type[Request], returns: str) -> inspect.Signature:
-    """What `help` and an interactive session show of the method that takes such a request."""
+    """The signature, for `help` and interactive sessions, of the method that takes this request."""
     keyword, place = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
     own = [inspect.Parameter("self", place)]
     for name, declared in kind.declared.items():
@@ -387,12 +387,12 @@ def signature(kind: type[Request], returns: str) -> inspect.Signature:
 # --- reading ------------------------------------------------------------------------------
 
 
-# A misspelled name explains why another one is missing, so it is what the error is about.
+# Of several problems, the first of these types determines the error: a misspelled name explains a missing one.
 _WORST_FIRST = (UnexpectedArgument, BadParameter, UnknownRelation, OutOfRange)
 
 
 def read(kind: type[_Request], arguments: Mapping[str, Any] | None, edge: Edge) -> _Request:
-    """The request that arguments by name mean at an edge."""
+    """Make a request from the named arguments of a call at an edge."""
     values: dict[str, Any] = {}
     problems: list[ArgumentProblem] = []
     for name, value in _gathered(kind, arguments or {}, edge).items():
@@ -421,7 +421,7 @@ def read(kind: type[_Request], arguments: Mapping[str, Any] | None, edge: Edge) 
 
 
 def _gathered(kind: type[Request], arguments: Mapping[str, Any], edge: Edge) -> Mapping[str, Any]:
-    """Fields of an object that were given beside it, or in place of it, as what they are."""
+    """The arguments, with fields of an object that were passed as separate arguments moved into the object."""
     for holder in edge.sees(kind):
         if holder.fields is None:
             continue
@@ -454,7 +454,7 @@ def _is_one(declared: Parameter, value: Any, edge: Edge) -> bool:
 
 
 def _checked(kind: type[Request], arguments: Mapping[str, Any], edge: Edge) -> dict[str, Any]:
-    """The same for a request that is being made: those of its values that shall be others."""
+    """Validate the values of a request that is being created; returns those that have to be replaced."""
     changed: dict[str, Any] = {}
     present: set[str] = set()
     problems: list[ArgumentProblem] = []

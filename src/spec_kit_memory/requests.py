@@ -26,13 +26,13 @@ from spec_kit_memory.parameters import (
 )
 
 QUERY_LENGTH, PATH_LENGTH, PROSE_LENGTH = 10_000, 500, 2_000
-# A saved session is a document: what a file may have at most.
+# A saved session becomes a document, so it may be as long as a file.
 OBJECT_LENGTH = 1_000_000
 LARGEST_COUNT = 2**31
 
 
 def _is_session_field(name: str) -> bool:
-    from spec_kit_memory.core.session_data import is_field  # not to be read for every other tool
+    from spec_kit_memory.core.session_data import is_field  # imported here because only this tool needs it
 
     return is_field(name)
 

@@ -1,8 +1,8 @@
-"""The one door. The MCP server, the command line and Python callers come in here.
+"""The single entry point for the MCP server, the command line and Python callers.
 
-A `Workspace` wires settings, store, files and embedder together and hands each verb to
-`features/`. Its methods are thread safe; they answer with the dataclasses of `answers`.
-`for_caller` returns the same workspace for another caller.
+A `Workspace` connects settings, store, files and embedder, and delegates each verb to `features/`.
+Its methods are thread-safe and return the dataclasses of `answers`. `for_caller` returns a view of
+the workspace for another caller.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FileCopies", "Workspace", "make_personal_vault", "open_workspace", "utc_now"]
 
-_TRIES = 5  # while others keep changing the same memory
+_TRIES = 5  # attempts while other callers keep changing the same memory
 _LOCAL_MODELS = ("local", "none", "hashing")  # they use no network
 
 _Answer = TypeVar("_Answer")
@@ -103,7 +103,7 @@ def open_workspace(
 
 
 def make_personal_vault() -> tuple[Path, tuple[str, ...]]:
-    """Make the user's own vault, for this user alone; returns where it is and what was made."""
+    """Create the user's personal vault, accessible only to this user; returns its folder and the files created."""
     root = personal_vault()
     if root is None:
         raise FileMissing("this user has no home folder to keep personal memory in", hint="set HOME")
@@ -112,23 +112,23 @@ def make_personal_vault() -> tuple[Path, tuple[str, ...]]:
 
 
 def _vault_settings(root: Path, of: Settings) -> Settings:
-    """The user's settings, without those of a project's own configuration."""
+    """Settings for the personal vault: the project's `watch` and its model, if that runs locally; else defaults."""
     model = of.semantic.model if of.semantic.model in _LOCAL_MODELS else "local"
     return Settings(root=root, semantic=Semantic(model=model), watch=of.watch)
 
 
 def make_workspace(root: Path) -> tuple[str, ...]:
-    """Make a folder a workspace; returns the names of the files that were made in its state folder."""
+    """Turn a folder into a workspace; returns the names of the files created in its state folder."""
     return disk.make_workspace(Settings(root=root), config=settings_module.starter_config())
 
 
 def join_project(root: Path, name: str) -> Path:
-    """Record that the workspace at `root` is a checkout of a project in a shared index; returns that file."""
+    """Record that the workspace at `root` is a checkout of a project in a shared index; returns the file written."""
     return joined_projects.join(root.resolve(), name)
 
 
 def joined_elsewhere(root: Path) -> tuple[Path, str] | None:
-    """Another checkout of this project on this machine that joined a shared index, and the project's name there."""
+    """Another checkout of this project on this machine that uses a shared index, and the project's name in it."""
     from spec_kit_memory.files import checkouts
 
     settings, _ = settings_module.load_with_problems(root)
@@ -140,7 +140,7 @@ def joined_elsewhere(root: Path) -> tuple[Path, str] | None:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> int:
-    """Write lines to a file that a person named, in one step; returns their number."""
+    """Write lines to a file chosen by a person, atomically; returns their number."""
     return disk.write_lines(path, lines)
 
 
@@ -150,7 +150,7 @@ class FileCopies(Protocol):
     def concerns(self, request: Request) -> bool: ...
 
     def brought(self, request: Request) -> AbstractContextManager[object]:
-        """Inside, the files of the request are here, and no other verb works on them."""
+        """Inside the block, copies of the request's files exist locally and no other verb works on them."""
         ...
 
 
@@ -177,9 +177,9 @@ class Workspace:
         personal: bool = False,
         copies: FileCopies | None = None,
     ) -> None:
-        """`personal`: the user's own vault, if there is one, answers too. Never for others than that user.
+        """`personal`: answers include the user's personal vault, if there is one. Must be false for any other user.
 
-        `copies`: on a team server, what brings the files that a verb works on here before it does.
+        `copies`: on a team server, provides local copies of the files that a verb works on.
         """
         is_vault = settings.root == personal_vault()
         if is_vault:  # personal texts are never sent over the network
@@ -194,9 +194,9 @@ class Workspace:
             from spec_kit_memory.files import past_folder
 
             past_folder.sweep(settings)
-        if settings.on_server:  # locks and pending saves are still files here
+        if settings.on_server:  # even then, locks and pending saves are local files
             ensure_state_folder(settings)
-        # A damaged index opens too, so that it can be rebuilt; until then every verb reports the damage.
+        # Even a damaged index is opened, so that it can be rebuilt; until then every verb reports the damage.
         first_id = FIRST_PERSONAL_ID if is_vault else 1
         place, project = index_place(settings), settings.index_project
         checkout = settings.index_checkout
@@ -218,13 +218,13 @@ class Workspace:
         )
         self._is_view = False
         self._closed = False
-        # A caller who forgets to close still has its counts of use written.
+        # Access counts are written even if the caller forgets to close.
         atexit.register(self.close)
         if _has_left(settings, "pending"):
-            with whole.hurried():  # what cannot be indexed now, the next scan indexes
+            with whole.hurried():  # anything that cannot be indexed now is indexed by the next scan
                 self._runtime.sync.recover()
 
-    # --- life
+    # --- lifecycle
 
     def __enter__(self) -> Workspace:
         return self
@@ -233,9 +233,9 @@ class Workspace:
         self.close()
 
     def for_caller(self, caller: Caller) -> Workspace:
-        """The same workspace as another caller has it: it sees what that one may see, and acts in its name.
+        """A view of this workspace for another caller: with that caller's scope, and acting in its name.
 
-        Index, embedder and background are shared with this one, so it costs next to nothing and needs no closing.
+        It shares index, embedder and background with this workspace, so it is cheap and need not be closed.
         """
         if not isinstance(caller, Caller):
             raise BadParameter(f"for_caller: caller must be a Caller, not {caller!r}.", hint="Make one: Caller().")
@@ -245,15 +245,15 @@ class Workspace:
         return view
 
     def _vault(self, request: object) -> Workspace:
-        """The workspace that a request is about: this one, or the user's personal vault."""
+        """The workspace that a request refers to: this one, or the user's personal vault."""
         if not isinstance(request, Request) or not personal.names_personal(request) or self._is_personal:
             return self
-        if self._runtime.is_team:  # what is personal there is a namespace of the same index
+        if self._runtime.is_team:  # there, personal memories are a namespace of the same index
             return self
         vault = self.personal
         if vault is None and getattr(request, "vault", None) == personal.PERSONAL:
             raise FileMissing("there is no personal memory here", hint=advise("make-personal"))
-        return vault or self  # which does not know that id, and says so
+        return vault or self  # this workspace then reports that the id does not exist
 
     @property
     def _is_personal(self) -> bool:
@@ -261,7 +261,7 @@ class Workspace:
 
     @property
     def personal(self) -> Workspace | None:
-        """The user's own vault; None where there is none, over HTTP, and for a caller who sees only a part."""
+        """The user's personal vault; None if there is none, over HTTP, and for callers with a limited scope."""
         if not self.caller.personal or self._runtime.isolated:
             return None
         with self._personal.opening:
@@ -282,7 +282,7 @@ class Workspace:
         return self._runtime.shared.background
 
     def close(self) -> None:
-        """Write what is due and let go of the index. Of a view for another caller: nothing, the workspace goes on."""
+        """Write pending counts and close the index. On a view for another caller this does nothing."""
         if self._closed or self._is_view:
             return
         self._closed = True
@@ -297,9 +297,9 @@ class Workspace:
         self._runtime.whole.close()
 
     def start_background(self, report: Callable[[answers.WatchAnswer], None] | None = None) -> None:
-        """Scan, embed and watch behind the answers; a server calls this after it started.
+        """Scan, embed and watch in the background; a server calls this after it has started.
 
-        `report` hears of everything that is done, from the threads that do it.
+        `report` is called for everything that is done, from background threads.
         """
         from spec_kit_memory.features.background import Background
 
@@ -344,23 +344,23 @@ class Workspace:
 
     @_takes(requests.GetRequest)
     def get(self, request: requests.GetRequest) -> answers.GetAnswer:
-        """Exactly those lines of a memory."""
+        """The given lines of a memory."""
         from spec_kit_memory.features import read
 
         return read.get(self._runtime, request)
 
     @_takes(requests.ListRequest)
     def list(self, request: requests.ListRequest) -> answers.ListAnswer:
-        """Memories, newest first unless `sort_by` says otherwise; or those that were deleted on request."""
+        """Memories, newest first unless `sort_by` is given; with `forgotten`, those that were deleted on request."""
         from spec_kit_memory.features import read
 
         return read.list_(self._runtime, request, personal=self.personal._runtime if self.personal else None)
 
-    # --- keep in step
+    # --- indexing
 
     @_takes(requests.IndexRequest)
     def index(self, request: requests.IndexRequest) -> answers.IndexAnswer:
-        """Bring the index in step with the files."""
+        """Update the index from the files."""
         from spec_kit_memory.features import index_workspace
 
         return index_workspace.index(self._runtime, request)
@@ -379,7 +379,7 @@ class Workspace:
 
     @_takes(requests.ContextRequest)
     def context(self, request: requests.ContextRequest) -> answers.ContextAnswer:
-        """The one call for an agent that starts or resumes."""
+        """Everything that an agent needs when it starts or resumes, in one call."""
         from spec_kit_memory.features import context
 
         if self.personal is None:
@@ -392,12 +392,12 @@ class Workspace:
 
     @_takes(requests.SessionRequest)
     def session(self, request: requests.SessionRequest) -> answers.SessionAnswer:
-        """What a session attends to; `anew` after its host compacted, cleared or resumed it."""
+        """What a session attends to; pass `anew` after its host compacted, cleared or resumed it."""
         from spec_kit_memory.features import sessions
 
         return sessions.session(self._runtime, request)
 
-    # --- keep and change
+    # --- saving and changing
 
     @_takes(requests.SaveRequest)
     def save(self, request: requests.SaveRequest) -> answers.SaveAnswer:
@@ -408,14 +408,14 @@ class Workspace:
 
     @_takes(requests.UpdateRequest)
     def update(self, request: requests.UpdateRequest) -> answers.UpdateAnswer:
-        """Change a memory's metadata, in its file where it has one."""
+        """Change a memory's metadata; in its file, if it has one."""
         from spec_kit_memory.features import amend
 
         return amend.update(self._runtime, request)
 
     @_takes(requests.MergeRequest)
     def merge(self, request: requests.MergeRequest) -> answers.MergeAnswer:
-        """Join two memories: `into` stays and takes in what only the other one says."""
+        """Merge two memories: content that only the other one has is added to `into`, which is kept."""
         from spec_kit_memory.features import merge
 
         return merge.merge(self._runtime, request)
@@ -429,21 +429,21 @@ class Workspace:
 
     @_takes(requests.ValidateRequest)
     def validate(self, request: requests.ValidateRequest) -> answers.ValidateAnswer:
-        """Say whether a memory was useful, or that it is outdated."""
+        """Record that a memory was useful or not, or that it is outdated."""
         from spec_kit_memory.features import validate
 
         return validate.validate(self._runtime, request)
 
     @_takes(requests.TrustRequest)
     def trust(self, request: requests.TrustRequest) -> answers.UpdateAnswer:
-        """Vouch for a memory of a chat or custom source; only a person calls this."""
+        """Approve a memory of a chat or custom source; only for calls by a person."""
         from spec_kit_memory.features import amend
 
         return amend.trust(self._runtime, request)
 
     @_takes(requests.UndoRequest)
     def undo(self, request: requests.UndoRequest) -> answers.UndoAnswer:
-        """Take back the last delete, update, merge or restore."""
+        """Undo the last delete, update, merge or restore."""
         from spec_kit_memory.features import undo
 
         return undo.undo(self._runtime, request)
@@ -452,7 +452,7 @@ class Workspace:
 
     @_takes(requests.LinkRequest)
     def link(self, request: requests.LinkRequest) -> answers.LinkAnswer:
-        """Say how one memory bears on another."""
+        """Record how one memory relates to another."""
         from spec_kit_memory.features import why
 
         return why.link(self._runtime, request)
@@ -465,7 +465,7 @@ class Workspace:
 
     @_takes(requests.WhyRequest)
     def why(self, request: requests.WhyRequest) -> answers.WhyAnswer:
-        """What led to a memory, and what came of it."""
+        """The causes and consequences of a memory."""
         from spec_kit_memory.features import why
 
         return why.why(self._runtime, request)
@@ -494,7 +494,7 @@ class Workspace:
 
     @_takes(requests.CheckpointRestoreRequest)
     def checkpoint_restore(self, request: requests.CheckpointRestoreRequest) -> answers.CheckpointAnswer:
-        """Bring a checkpoint back, all of it or nothing."""
+        """Restore a checkpoint, completely or not at all."""
         from spec_kit_memory.features import checkpoints
 
         return checkpoints.restore(self._runtime, request)
@@ -557,38 +557,38 @@ class Workspace:
 
     @_takes(requests.ImportOriginalRequest)
     def import_original(self, request: requests.ImportOriginalRequest) -> answers.ImportAnswer:
-        """Take use, validations, links and history over from the original system's database."""
+        """Import access counts, validations, links and history from the original system's database."""
         from spec_kit_memory.features import import_original
 
         return import_original.import_(self._runtime, Path(request.path))
 
-    # --- look after
+    # --- maintenance
 
     @_takes(requests.StatsRequest)
     def stats(self, request: requests.StatsRequest) -> answers.StatsAnswer:
-        """What is there, in numbers."""
+        """Statistics of the index."""
         from spec_kit_memory.features import health
 
         return health.stats(self._runtime, request)
 
     @_takes(requests.HealthRequest)
     def health(self, request: requests.HealthRequest) -> answers.HealthAnswer:
-        """What is wrong, and with `repair` what could be mended. `full` takes its time for a large index."""
+        """What is wrong, and with `repair` what was repaired. `full` may take long for a large index."""
         from spec_kit_memory.features import health
 
         return health.health(self._runtime, request)
 
-    # --- for a person who judges
+    # --- for the web page
 
     @_takes(requests.RecordSentRequest)
     def record_sent(self, request: requests.RecordSentRequest) -> answers.Answer:
-        """Count an answer that went to a session."""
+        """Count an answer that was sent to a session."""
         self._runtime.sent(request.answered, request.tokens)
         return answers.Answer(outcome=outcome("sending-recorded"))
 
     @_takes(requests.ExamineRequest)
     def examine(self, request: requests.ExamineRequest) -> page_answers.ExamineAnswer:
-        """One memory with all that is known of it."""
+        """One memory with everything that is known about it."""
         from spec_kit_memory.features import examine
 
         return examine.examine(self._runtime, request)
@@ -602,14 +602,14 @@ class Workspace:
 
     @_takes(requests.CareRequest)
     def care(self, request: requests.CareRequest) -> page_answers.CareAnswer:
-        """What needs a decision."""
+        """The findings that need a person's decision."""
         from spec_kit_memory.features import care
 
         return care.care(self._runtime, request)
 
     @_takes(requests.KeepRequest)
     def keep(self, request: requests.KeepRequest) -> page_answers.KeepAnswer:
-        """Leave something that `care` named as it is."""
+        """Set aside a finding of `care`."""
         from spec_kit_memory.features import care
 
         return care.keep(self._runtime, request)
@@ -623,7 +623,7 @@ class Workspace:
 
     @_takes(requests.FacetsRequest)
     def facets(self, request: requests.FacetsRequest) -> page_answers.FacetsAnswer:
-        """How many of all that a search finds are of which kind."""
+        """Counts of everything that a search finds, by tier, state, source, type and folder."""
         from spec_kit_memory.features import facets
 
         return facets.facets(self._runtime, request)
@@ -637,13 +637,13 @@ class Workspace:
 
     @_takes(requests.NumbersRequest)
     def numbers(self, request: requests.NumbersRequest) -> page_answers.NumbersAnswer:
-        """Memories and tokens by what they are, how they fade, and how they were used."""
+        """Statistics of memories and tokens, of decay, and of use by day."""
         from spec_kit_memory.features import numbers
 
         return numbers.numbers(self._runtime, request)
 
     def _advised(self, verb: Callable[[], _Answer]) -> _Answer:
-        """The next steps after something in the personal vault are steps there."""
+        """Run a verb; in the personal vault, the advice in its answer or error is marked as about that vault."""
         if not self._is_personal:
             return verb()
         try:
@@ -653,7 +653,7 @@ class Workspace:
             raise
 
     def _with_files(self, verb: Callable[[], _Answer], request: Request) -> _Answer:
-        """On a team server a verb works on copies. Where somebody else was quicker, they are brought anew."""
+        """Run a verb; on a team server with copies of its files, again if another caller changed them meanwhile."""
         if self._copies is None or not self._copies.concerns(request):
             return verb()
         for _ in range(_TRIES - 1):
@@ -676,10 +676,10 @@ class Workspace:
             if failure is error:
                 raise
             raise failure from error
-        except _UNEXPECTED as error:  # of a row that holds what nobody wrote, or a mistake of ours
+        except _UNEXPECTED as error:  # either a damaged row or a bug of ours
             self._runtime.whole.require_sense()
             raise error
-        except OSError as error:  # a disk that fails where nobody expected it
+        except OSError as error:  # a disk error that was not handled elsewhere
             raise disk_error(error, error.filename or self.settings.root) from error
         if not isinstance(answer, answers.Answer):
             return answer
@@ -692,7 +692,7 @@ class Workspace:
         return replace(answer, meta=meta, advice=(*first, *answer.advice))
 
     def _where_it_went(self, error: MemoryNotFound) -> MemoryNotFound:
-        """An id that was merged leads to the memory that has its text now; one that is not read yet may still come."""
+        """The error for a missing memory: names the memory it was merged into, or adds that files are still unread."""
         from spec_kit_memory.features.merge import taken_in_by
 
         missing = error.details.get("memoryId")
@@ -705,7 +705,7 @@ class Workspace:
         return error
 
     def _generation(self, asked_at: float) -> int:
-        """0 where it cannot be read: what the verb did is done, and not refused for want of a number."""
+        """The index generation, or 0 if it cannot be read: that must not make a completed verb fail."""
         try:
             return self._runtime.store.generation(since=asked_at)
         except (DatabaseBusy, DatabaseUnusable):
@@ -717,12 +717,12 @@ class Workspace:
 
 
 _UNEXPECTED = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
-# Answers that say how much there is.
+# Answers that contain totals.
 _COMPLETE = (answers.ListAnswer, answers.StatsAnswer, answers.HistoryAnswer)
 
 
 def _is_empty(answer: object) -> bool:
-    """Does it say that there is nothing? Then that must be true of the files, and not only of a damaged index."""
+    """Is the answer empty? Then it must be checked that the index is not just damaged."""
     return any(getattr(answer, name, None) == () for name in ("results", "memories", "entries"))
 
 
@@ -733,7 +733,7 @@ def _sync(whole: Index, settings: Settings, now: Callable[[], datetime]) -> Sync
 
 
 def _has_left(settings: Settings, name: str) -> bool:
-    """Is there something of a process that may have died? Looked at here, so that a hook loads nothing to find none."""
+    """Has a process that may have died left something here? Checked without imports, since hooks must start fast."""
     try:
         return bool(filesystem.names(state_folder(settings, name)))
     except OSError:
