@@ -118,8 +118,9 @@ _KEY_ID = "(?<=private_key)_id|(?<=private-key)-id|(?<=private key) id|(?<=priva
 _TAIL = Pattern(rf"(?:[_-]?(?:{_TAIL_WORD})(?![a-z])){{0,2}}(?:{_KEY_ID})?(?![A-Za-z0-9])", re.IGNORECASE)
 _CLOSERS = Pattern(r"(?:\\{0,3}[\"'`]|&quot;|&#3[49];|%2[27]|\]|\)|\*{1,2}|_{1,2}){0,4}[ \t]{0,8}")
 _SIGN = Pattern(
-    # a type between name and sign
-    r"(?::[ \t]{0,4}&?(?:'static )?[A-Za-z][\w.\[\]|?]{0,40}(?:<\w{1,20}>)?[ \t]{0,4}(?==(?![=>])))?"
+    # a type between name and sign; the end of a base64 text is none
+    r"(?::[ \t]{0,4}&?(?:'static )?[A-Za-z][\w.\[\]|?]{0,40}(?:<\w{1,20}>)?[ \t]{0,4}"
+    r"(?==(?![=>]|[ \t]{0,4}(?:[\r\n]|\Z))))?"
     r"(?P<sign>:=|=>|::(?=[ \t])|={1,3}|!==?|:-|:|：|＝|%3[DA]|\|\||\?\?|\||->|→|⇒)[*_]{0,2}[ \t]{0,8}"
     # the value on the next line, in YAML and JSON
     r"(?:[>|][+-]?[ \t]{0,4}\r?\n[ \t>]{1,40}|\r?\n[ \t>]{1,40}(?=[\"']))?"

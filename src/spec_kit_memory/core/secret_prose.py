@@ -20,7 +20,7 @@ __all__ = ["LOGINS", "NOUNS", "codes", "login", "pin", "seed_phrase", "sentence"
 NOUNS: dict[str, str] = {
     **dict.fromkeys(
         (
-            *("password", "passphrase", "pass phrase", "passcode", "passwd", "pwd", " pw"),
+            *("password", "passphrase", "pass phrase", "passcode", "passwd", "pwd", " pw", " pass"),
             *("wpa2 key", "wpa key", "wi-fi key", "wifi key", "network key", "wlan key"),
             *(
                 "passwort",
@@ -64,7 +64,9 @@ NOUNS: dict[str, str] = {
         ),
         "password",
     ),
-    **dict.fromkeys(("api key", "access key", "secret key", "private key", "api token", "access token"), "api-key"),
+    **dict.fromkeys(
+        ("api key", "access key", "secret key", "private key", "private key id", "api token", "access token"), "api-key"
+    ),
     **dict.fromkeys(("secret", "token"), "secret"),
 }
 
@@ -83,6 +85,7 @@ _ADVERB = "now|currently|still|just|set to|changed to|jetzt|nun|aktuell|maintena
 _IS = Pattern(
     rf"s?{_QUALIFIED}[ \t]{{0,3}}"
     rf"(?:[ \t](?P<verb>{_VERB})(?:[ \t](?:{_ADVERB}))?(?:[ \t]?:)?[ \t]"
+    r"|['’]s[ \t]"
     r"|[ \t]?:(?:[ \t]{1,3}|(?=[\"'`«“„*]))|[ \t]?：[ \t]?|[ \t][—–-][ \t]"
     r"|[ \t]?(?:是|为|為|改为|改為|は|が|는|은)[ \t]?[:：]?[ \t]?)[*_]{0,2}",
     re.IGNORECASE,
@@ -100,6 +103,10 @@ _WITH = ("with", "using", "use", "by", "and", "und", "mit", "avec", "con", "com"
 _BARE_LETTER = r"[^\s\"'`«»“”„‘,;()<>\[\]，。、；「」]"
 _BARE = Pattern(rf"({_BARE_LETTER}{{4,80}}+)(?!{_BARE_LETTER})")
 _ASCII = Pattern(r"([!#-&*-~]{4,80}+)(?![!#-&*-~])")
+_SNAKE = Pattern(r"[a-z]+(?:_[a-z0-9]+)+")
+_PASS = Pattern(r"(?:[ \t](?:is|was)(?:[ \t](?:now|still))?|['’]s)[ \t][*_]{0,2}", re.IGNORECASE)
+# Long enough, and without a sign between, to be a key where only the word for it stands before.
+_LONG_KEY = Pattern(r"(?=[A-Za-z_-]{0,80}\d)[A-Za-z0-9_-]{20,200}+(?![\w./:=(\[-])")
 _CONJUNCTION = (
     "and|or|but|please|until|for|on|in|at|now|then|which|so|as|to|if|with|und|oder|bitte|bis|für|et|ou|y|o|por|para|e|"
     "пока|и"
@@ -203,6 +210,9 @@ def sentence(text: str, start: int, end: int, kind: str) -> Iterator[Span]:
     """The password that a sentence tells; the noun stands from `start` to `end`."""
     if in_mark(text, start) or (text[end - 1].isascii() and text[end : end + 1].isalpha() and text[end] not in "sS"):
         return
+    if text[start:end].lower() == " pass":
+        yield from _said_of_a_pass(text, end, kind)
+        return
     for span in (
         _labelled(text, start, end, kind),
         _changed(text, start, end, kind),
@@ -213,12 +223,26 @@ def sentence(text: str, start: int, end: int, kind: str) -> Iterator[Span]:
             yield span
 
 
+def _said_of_a_pass(text: str, end: int, kind: str) -> Iterator[Span]:
+    """It may be a way over a mountain or a round of tests, too: only what can be nothing else is its value."""
+    match = _PASS.match(text, end)
+    span = _value(text, match.end(), kind, plain=False) if match else None
+    if span is not None:
+        value = text[span[0] : span[1]]
+        if not _SNAKE.fullmatch(value) and (values.is_strong_password(value) or not values.is_words(value)):
+            yield span
+
+
 def _labelled(text: str, start: int, end: int, kind: str) -> Span | None:
     match = _IS.match(text, end)
     if match is not None:
         return _value(text, match.end(), kind, plain=(match["verb"] or "").lower() in ("is", "was"))
     space = _SPACE.match(text, end)
-    if space is None or (text[start].isascii() and not _is_introduced(text, start)):
+    if space is None:
+        return None
+    if kind != "password" and (key := _LONG_KEY.match(text, space.end())) and values.is_key(key[0]):
+        return *key.span(), kind
+    if text[start].isascii() and not _is_introduced(text, start):
         return None
     return _value(text, space.end(), kind, plain=False)
 
