@@ -1,7 +1,7 @@
-"""How is a workspace served over HTTP? To whoever carries the token, on this machine only unless told otherwise.
+"""How is a workspace served over HTTP? To requests that carry the token, by default only from this machine.
 
 Host and Origin are checked on every request, so that a web page cannot reach a server on loopback through a name of
-its own. What a client may keep the server waiting for stands in `limits`, who is let in, in `auth`.
+its own. `limits` bounds how long a client may keep the server waiting; `auth` decides who is let in.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 __all__ = ["PATH", "application", "listen", "own_names", "run", "serve_http", "serve_page", "transport_security"]
 
 PATH = "/mcp"
-# Unused sessions are dropped after this time; the client starts a new one.
+# Idle sessions are dropped after this time; the client starts a new one.
 SESSION_IDLE_SECONDS = 1800.0
 MOST_SESSIONS = 1000
 LARGEST_BODY_BYTES = 4 * 1024 * 1024
-GRACE_SECONDS = 1  # for answers under way when the server is told to stop
+GRACE_SECONDS = 1  # for requests still running when the server is asked to stop
 
 
 def application(
@@ -55,9 +55,9 @@ def application(
     checker: TokenChecker | None = None,
     page: PageAccess | None = None,
 ) -> ASGIApp:
-    """MCP at its path, and the page, where there is one, at every other.
+    """MCP at its own path and, if the server has one, the page at all others.
 
-    With a `checker`, callers sign in and `token` is taken beside that.
+    With a `checker`, callers sign in. Otherwise they send `token`; None asks for none.
     """
     from spec_kit_memory.serve.mcp.server import build_server
 
@@ -85,7 +85,7 @@ def application(
 
 
 def transport_security(names: Sequence[str]) -> TransportSecuritySettings:
-    """The allowed Host and Origin headers."""
+    """The SDK's check of the Host and Origin headers, for these host names on any port."""
     from mcp.server.transport_security import TransportSecuritySettings
 
     return TransportSecuritySettings(
@@ -97,7 +97,7 @@ def transport_security(names: Sequence[str]) -> TransportSecuritySettings:
 
 
 class Closing(Protocol):
-    """Something to close when the server ends."""
+    """What `run` opens soon after the start and closes at the end: a workspace or several."""
 
     def wake_soon(self) -> None: ...
     def close(self, *, seconds: float) -> bool: ...
@@ -145,7 +145,7 @@ def serve_http(
     issuer: str | None = None,
     audience: str | None = None,
 ) -> None:
-    """Serve until told to stop."""
+    """Serve until stopped."""
     root = _place(workspace)
     _refuse_personal(root)
     scope = _scope(root, flags)
@@ -164,7 +164,7 @@ def serve_http(
     listening = listen(host, port)
     live = LiveWorkspace(partial(open_at, workspace, flags), check=must_exist)
     value, bound = token.value if token else None, listening.getsockname()[1]
-    page = None  # it does not know who signed in
+    page = None  # this page cannot tell signed-in users apart
     if checker is None:
         page = PageAccess(
             names=own_names(host, allowed_hosts),
@@ -184,12 +184,12 @@ def _refuse_personal(root: Path) -> None:
 
 
 def serve_page(*, workspace: str | None, flags: Mapping[str, object], port: int, browser: bool) -> None:
-    """Serve only the page, for the person at this machine, until a signal."""
+    """Serve only the page, for the person at this machine, until stopped."""
     from spec_kit_memory.serve.page.routes import page_app
 
     root = settings.find_root(workspace=workspace)
     _refuse_personal(root)
-    settings.load(root, overrides=flags)  # report wrong settings here, as the page could not open
+    settings.load(root, overrides=flags)  # report invalid settings here, because the page could not open
     host = "127.0.0.1"
     listening = listen(host, port)
     bound = listening.getsockname()[1]
@@ -210,7 +210,7 @@ def serve_page(*, workspace: str | None, flags: Mapping[str, object], port: int,
 
 
 class _PageAlone:
-    """An ASGI lifespan without work: `run` closes the workspace of the page."""
+    """Answers ASGI's lifespan messages, which the page's application lacks; `run` closes the workspace."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -252,11 +252,11 @@ def run(app: ASGIApp, listening: socket.socket, live: Closing) -> None:
         listening.close()
         if not live.close(seconds=TOLD_SECONDS):
             sys.stderr.flush()
-            os._exit(0)  # some thread does not end
+            os._exit(0)  # a thread is still running
 
 
 def _place(workspace: str | None) -> Path:
-    """Whose token is meant. A workspace that cannot be opened yet has its name already."""
+    """The workspace's folder, which its token is stored under, even if the workspace cannot be opened yet."""
     try:
         return settings.find_root(workspace=workspace)
     except SpecKitMemoryError:
@@ -267,7 +267,7 @@ def _scope(root: Path, flags: Mapping[str, object]) -> MemoryScope:
     try:
         return process_caller(settings.load(root, overrides=flags)).scope
     except SpecKitMemoryError:
-        return MemoryScope()  # every call reports the wrong settings
+        return MemoryScope()  # every call reports the invalid settings
 
 
 def _checker(
@@ -320,7 +320,7 @@ def _announce(
 
 @contextmanager
 def _stops_on_signal(server: Any) -> Iterator[None]:
-    """SIGTERM and Ctrl-C end the server soon, whatever its threads are doing; a second signal at once."""
+    """Stop soon on SIGTERM or Ctrl-C, even if threads are running; exit immediately on a second signal."""
 
     def stop(*_: object) -> None:
         if server.should_exit:
@@ -334,7 +334,7 @@ def _stops_on_signal(server: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        # Ctrl-C again while the workspace is being closed ends the process as well.
+        # Once stopping, the handler stays: a second Ctrl-C while the workspace is closing exits immediately too.
         for name in STOPPING:
             if not server.should_exit:
                 signal.signal(getattr(signal, name), before[name])
@@ -344,8 +344,8 @@ def listen(host: str, port: int) -> socket.socket:
     family: Any = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family)
-        # Connections inherit it. asyncio sets it only on sockets that were opened as TCP by name, and without it every
-        # answer waits 40 ms for the client's delayed acknowledgement of its head.
+        # Accepted connections inherit this option. asyncio sets it only on sockets created with IPPROTO_TCP, and
+        # without it the body of every answer waits 40 ms for the client's delayed ACK of the head.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listening
     except OSError as error:

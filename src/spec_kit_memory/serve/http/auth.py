@@ -1,7 +1,7 @@
-"""Who is let in over HTTP? Whoever carries the token, on this machine too: it has other users.
+"""Who is let in over HTTP? Requests with the token, even from this machine, which may have other users.
 
-The token of a workspace is made at the first start and kept in the user's own state folder, readable by that user
-only; never in the workspace, which is shared. A token that was given (a file, the environment) is used as it is.
+A workspace's token is created at the first start and kept in the user's own state folder, readable by that user only;
+never in the workspace, which is shared. A token that was given (a file, the environment) is used unchanged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["BearerToken", "Token", "kept_token", "read_token"]
 
 VARIABLE = "SPEC_KIT_MEMORY_TOKEN"
-# Shorter ones can be guessed over a fast network.
+# Shorter tokens could be guessed over a fast network.
 TOKEN_LENGTH = 16
 LARGEST_FILE = 4096
 OTHERWISE = f"put a token into {VARIABLE} or a file named with --token-file, or use --no-token on loopback"
@@ -36,12 +36,12 @@ OTHERWISE = f"put a token into {VARIABLE} or a file named with --token-file, or 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token and where it came from: a file of ours, or None for one that the user gave."""
+    """A token, and the file in which we keep it; None for a token that the user gave."""
 
     value: str
     kept_in: Path | None = None
 
-    def __repr__(self) -> str:  # it must not end up in a log
+    def __repr__(self) -> str:  # keeps the value out of logs
         return f"Token(kept_in={self.kept_in!r})"
 
 
@@ -55,8 +55,8 @@ def read_token(
     otherwise_signed_in: bool = False,
     environ: Mapping[str, str],
 ) -> Token | None:
-    """The token to ask for. None only where the user wanted none and nobody from elsewhere can reach the server, or
-    where callers sign in and no token was given."""
+    """The token that requests must carry. None if the user wants none and the server is reachable only from this
+    machine, or if callers sign in and no token was given."""
     if no_token:
         _refuse_no_token(host, token_file)
         return None
@@ -104,9 +104,9 @@ def _is_strong(token: str) -> bool:
 
 
 def kept_token(workspace: Path, scope: MemoryScope = MemoryScope()) -> Token:  # noqa: B008 - a frozen value
-    """The workspace's token, made if there is none, or if others could read the one there is.
+    """The workspace's token; a new one if it has none, or if other users could read it.
 
-    A server that was started for one person has its own: who may read Ada's notes may not read Ben's.
+    A server that is restricted to one scope has its own token, so that Ada's does not give access to Ben's notes.
     """
     folder = settings.user_state_folder(otherwise=OTHERWISE) / "tokens"
     whose = b"" if scope == MemoryScope() else repr(scope).encode("utf-8", "backslashreplace")
@@ -114,7 +114,7 @@ def kept_token(workspace: Path, scope: MemoryScope = MemoryScope()) -> Token:  #
     path = folder / f"{name}.token"
     try:
         settings.make_private_folder(folder)
-        for _ in range(3):  # another server may make or replace it at this moment
+        for _ in range(3):  # another server may create or replace it at the same time
             token = _private_text(path)
             if token is not None and _is_strong(token):
                 return Token(token, path)
@@ -128,7 +128,7 @@ def kept_token(workspace: Path, scope: MemoryScope = MemoryScope()) -> Token:  #
 
 
 def _private_text(path: Path) -> str | None:
-    """What the file says: None if it is not there, nothing if it is not ours alone or no file."""
+    """The file's content: None if it does not exist, empty if it is not a regular file that only we can read."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         descriptor = os.open(path, flags)
@@ -146,7 +146,7 @@ def _private_text(path: Path) -> str | None:
 
 
 def _put(path: Path, token: str, *, replace: bool) -> None:
-    """Write the file as a whole, for this user only. The first of two that make it at once wins."""
+    """Write the file atomically, readable by this user only. If two processes create it at once, the first wins."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
@@ -168,7 +168,7 @@ def _put(path: Path, token: str, *, replace: bool) -> None:
 
 
 class BearerToken:
-    """Lets only those requests through that carry the token."""
+    """Middleware that refuses requests without the token."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
@@ -178,7 +178,7 @@ class BearerToken:
         if scope["type"] != "lifespan" and not self._carried(scope.get("headers", ())):
             if scope["type"] == "http":
                 await self._refuse(scope, receive, send)
-            return  # nothing else is spoken here
+            return  # only HTTP is served
         await self._app(scope, receive, send)
 
     async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -191,7 +191,7 @@ class BearerToken:
                 "hint": "Send the header Authorization: Bearer TOKEN; the server names the token when it starts.",
             }
         }
-        # Closed: whoever has no token is not listened to any further.
+        # Close the connection: nothing more is read from a client without the token.
         headers = {"WWW-Authenticate": "Bearer", "Connection": "close"}
         await JSONResponse(body, status_code=401, headers=headers)(scope, receive, send)
 
@@ -200,6 +200,6 @@ class BearerToken:
         if len(given) != 1:
             return False
         scheme, _, token = given[0].partition(b" ")
-        # Over digests of one length, so that the time taken says nothing about the token.
+        # Digests have equal lengths, so the time of the comparison reveals nothing about the token.
         same = hmac.compare_digest(hashlib.sha256(token.strip()).digest(), self._digest)
         return scheme.lower() == b"bearer" and same

@@ -1,9 +1,9 @@
-"""Which keys does the issuer sign access tokens with now?
+"""Which keys does the issuer currently sign access tokens with?
 
-They are found by the issuer's own metadata (RFC 8414, else OpenID Connect's) and kept for a while. A token with an
-unknown key asks for them again, but never more often than every half minute, whoever sends such tokens. Fetching is
-bounded in time and size, follows no redirect, and goes to https only; to plain http on this machine, for tests and
-development, if the issuer itself is there.
+They are found through the issuer's metadata (RFC 8414, else OpenID Connect's) and cached. A token with an unknown key
+makes us fetch them again, but at most every half minute, however many such tokens arrive. Fetching is bounded in time
+and size, follows no redirects, and uses https only; plain http is allowed on this machine, for tests and development,
+if the issuer itself is there.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ logger = logging.getLogger(__name__)
 FETCH_SECONDS = 10.0
 LARGEST_ANSWER_BYTES = 512 * 1024
 MOST_KEYS = 100
-# A key that the issuer withdrew is trusted no longer than this.
+# A key that the issuer has withdrawn is trusted for at most this time.
 KEYS_SECONDS = 600.0
-# Where the issuer does not answer, the keys it had are used on for so long: its outage need not be ours.
+# While the issuer does not answer, the last known keys are used for this time: its outage need not be ours.
 STALE_SECONDS = 3600.0
 REFETCH_SECONDS = 30.0
 SMALLEST_RSA_BITS = 2048
 
-# Asymmetric ones only, each with the type of key that it needs: no token chooses how it is checked.
+# Only asymmetric algorithms, each with the key type that it needs, so that no token can choose a weaker check.
 ALGORITHMS: Mapping[str, str] = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), "RSA"),
     **dict.fromkeys(("ES256", "ES384", "ES512"), "EC"),
@@ -44,7 +44,7 @@ ALGORITHMS: Mapping[str, str] = {
 }
 
 
-class IssuerUnavailable(Exception):  # noqa: N818 - it says what is the case
+class IssuerUnavailable(Exception):  # noqa: N818 - named after what happened
     """There are no keys to check a token with; the token itself may be valid."""
 
 
@@ -52,7 +52,7 @@ class IssuerUnavailable(Exception):  # noqa: N818 - it says what is the case
 class SigningKey:
     id: str | None
     type: str  # RSA, EC or OKP
-    algorithm: str | None  # the only one it is for, where the issuer says so
+    algorithm: str | None  # the only algorithm it may be used with; None: any for its type
     key: Any
 
     def fits(self, algorithm: str) -> bool:
@@ -60,7 +60,7 @@ class SigningKey:
 
 
 def checked_url(url: str, *, option: str) -> str:
-    """An address that tokens and keys may depend on: https, or this machine."""
+    """Refuse an address that is neither https nor http on this machine."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -76,7 +76,7 @@ def checked_url(url: str, *, option: str) -> str:
 
 
 class Issuer:
-    """The keys of one authorization server. Safe from any thread; one of them fetches at a time."""
+    """The keys of one authorization server. Thread-safe; one thread fetches at a time."""
 
     def __init__(
         self,
@@ -94,10 +94,10 @@ class Issuer:
         self._tried_at: float | None = None
 
     def find_key(self, key_id: str | None, algorithm: str) -> SigningKey | None:
-        """The key that a token names; without a name, the only one that fits. None: the token is not the issuer's."""
+        """The key with this id; without an id, the only one for the algorithm. None: not a token of the issuer's."""
         key = self._match(key_id, algorithm)
         if key is None or self._age() > KEYS_SECONDS:
-            # Whoever has no key to go on with waits for the one that fetches; all others do not.
+            # Only a thread without a usable key waits for another thread's fetch.
             if self._fetching.acquire(blocking=key is None or self._age() > STALE_SECONDS):
                 try:
                     self._refresh()
@@ -116,7 +116,7 @@ class Issuer:
         return fitting[0] if len(fitting) == 1 else None
 
     def _refresh(self) -> None:
-        """Fetch the keys, unless that was tried a moment ago. What fails leaves the older ones in use."""
+        """Fetch the keys, unless that was tried recently. If it fails, the older keys stay in use."""
         now = self._clock()
         if self._tried_at is not None and now - self._tried_at < REFETCH_SECONDS:
             return
@@ -144,7 +144,7 @@ class Issuer:
             raise ValueError(f"{address} names no keys")
         checked_url(url, option="jwks_uri")
         if urlsplit(url).scheme != "https" and urlsplit(self.url).scheme == "https":
-            # An issuer elsewhere may not make us ask programs of this machine.
+            # A remote issuer must not make us send requests to programs on this machine.
             raise ValueError(f"{address} names keys at an address of this machine")
         return url
 
@@ -160,7 +160,7 @@ def _metadata_urls(issuer: str) -> tuple[str, ...]:
 
 
 def _signing_keys(answer: Any) -> tuple[SigningKey, ...]:
-    """The keys of a set that can check our algorithms; others (for encryption, symmetric, odd) are passed over."""
+    """The keys of a set that fit our algorithms; others (for encryption, symmetric, malformed) are ignored."""
     listed = answer.get("keys") if isinstance(answer, dict) else None
     if not isinstance(listed, list):
         raise ValueError("what the issuer answered is no set of keys")
@@ -187,14 +187,14 @@ def _signing_key(entry: Mapping[str, Any]) -> SigningKey | None:
 
 
 def fetch_json(url: str) -> Any:
-    """What stands at an address, as JSON; OSError where it cannot be had, ValueError where it is something else."""
+    """Fetch an address as JSON; OSError if it cannot be fetched, ValueError if it is not JSON or too large."""
     import httpx2
 
     loopback = is_loopback(urlsplit(url).hostname or "")
     deadline = time.monotonic() + FETCH_SECONDS
     parts: list[bytes] = []
     try:
-        # A proxy of the environment is for the network, not for this machine.
+        # Proxies from the environment are for the network, not for this machine.
         with (
             httpx2.Client(follow_redirects=False, timeout=FETCH_SECONDS, trust_env=not loopback) as client,
             client.stream("GET", url, headers={"Accept": "application/json"}) as response,

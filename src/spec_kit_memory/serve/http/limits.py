@@ -1,9 +1,9 @@
 """How many clients may be connected, and for how long? A client that does not send or does not read is disconnected.
 
-uvicorn waits for ever for the end of a request's head or body, and for a client to read. Here each step has a
-deadline, and when all places are taken the connection that has waited longest without a request makes room, or else
-the stream that has been open longest. Logs are limited too: what happens a thousand times a second is logged a few
-times a minute, with a count.
+uvicorn waits without limit for a request's head and body, and for a client to read. Here each step has a deadline, and
+when the limit of connections is reached, one is dropped for a new one: the oldest that waits for a request, else the
+oldest that is sending a body, else the oldest stream. Logs are limited too: what happens a thousand times a second is
+logged a few times a minute, with a count.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 __all__ = ["BACKLOG", "Limits", "calm_log", "guarded", "most_connections"]
 
-BACKLOG = 64  # connections that are taken at one go; each costs a descriptor before it can be judged
+BACKLOG = 64  # connections accepted at once; each takes a file descriptor before its request can be checked
 _OWN_DESCRIPTORS = 96  # index, model, watcher, listening socket
 _MOST_CONNECTIONS = 512
 _FEWEST_CONNECTIONS = 8
@@ -35,7 +35,7 @@ class Limits:
 
 
 def most_connections() -> int:
-    """As many as the system lets this process have open, with room for what else it opens."""
+    """The process's limit of open files, minus those needed for other purposes."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
@@ -47,7 +47,7 @@ def most_connections() -> int:
 
 
 def guarded(limits: Limits) -> type[H11Protocol]:
-    """The protocol that uvicorn is to speak."""
+    """The protocol class for uvicorn, with these limits."""
     return type("Guarded", (_Guarded,), {"limits": limits})
 
 
@@ -55,7 +55,7 @@ class _Guarded(H11Protocol):
     """HTTP/1.1 with a deadline for every step that depends on the client."""
 
     limits: ClassVar[Limits] = Limits()
-    _phase: Any = None  # what the client has to send now, as h11 names it
+    _phase: Any = None  # h11's state of the client: what it has to send next
     _timer: asyncio.TimerHandle | None = None
     _stalled: asyncio.TimerHandle | None = None
     _opened = 0.0
@@ -80,12 +80,12 @@ class _Guarded(H11Protocol):
         self._drop()
 
     def _is_stream(self) -> bool:
-        """An answer to GET that has begun and goes on for as long as the client likes, who can ask for it again."""
+        """Is this an answer to GET that has begun and has no end? The client can request such a stream again."""
         cycle = self.cycle
         return bool(cycle) and self.scope["method"] == "GET" and cycle.response_started and not cycle.response_complete
 
     def _drop(self) -> None:
-        self.connections.discard(self)  # at once: the system closes it a moment later
+        self.connections.discard(self)  # now, because the transport is closed only later
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
@@ -97,7 +97,7 @@ class _Guarded(H11Protocol):
         self._follow()
 
     def _follow(self) -> None:
-        """A new deadline whenever the client has something else to send, and none while it has nothing to."""
+        """Start a new deadline when the client's state changes; none while it has nothing to send."""
         phase = self.conn.their_state
         if phase is self._phase:
             return
@@ -127,7 +127,7 @@ class _Guarded(H11Protocol):
 
 
 def calm_log() -> logging.Handler:
-    """Standard error, with limits on the length of each message and on how often it is logged."""
+    """A handler for standard error that limits the length and the rate of messages."""
     handler = logging.StreamHandler()
     handler.setFormatter(_Short("%(levelname)s %(name)s: %(message)s"))
     handler.addFilter(_Few())
@@ -142,7 +142,7 @@ class _Short(logging.Formatter):
 
 
 class _Few(logging.Filter):
-    """At most so many messages of one kind per minute; the next one says how many were left out."""
+    """Passes at most PER_MINUTE messages of one kind; the next one says how many were left out."""
 
     PER_MINUTE = 10
     _MOST_KINDS = 200
@@ -150,7 +150,8 @@ class _Few(logging.Filter):
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._clock = clock
-        self._kinds: dict[tuple[str, int], tuple[float, int]] = {}  # place in the code -> its minute, messages in it
+        # Location in the code -> start of its current minute, and messages since.
+        self._kinds: dict[tuple[str, int], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         kind, now = (record.pathname, record.lineno), self._clock()

@@ -1,4 +1,4 @@
-"""How is a server doing, in machine-readable figures? Prometheus text, and a line of JSON for each request.
+"""How is a server doing, in machine-readable form? Prometheus text, and a line of JSON for each request.
 
 Neither contains names of projects, people or paths, or content of memories.
 """
@@ -58,7 +58,7 @@ class Metrics:
 
 
 class Measured:
-    """Counts every request, and writes a line about it."""
+    """Middleware that counts and logs every request."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, *, kind_of: Callable[[str], str]) -> None:
         self._app = app
@@ -99,7 +99,7 @@ class JsonLines(logging.Formatter):
             **getattr(record, "told", {}),
         }
         if record.exc_info and record.exc_info[0] is not None:
-            # Its kind and place only: a message may repeat the text of a memory.
+            # Only the exception's type and location: its message may contain text of a memory.
             last = record.exc_info[2]
             while last is not None and last.tb_next is not None:
                 last = last.tb_next

@@ -1,4 +1,4 @@
-"""Which projects does this replica have open? Those that were requested; the least used are closed."""
+"""Which projects does this replica have open? Those in recent use; the least recently used are closed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 __all__ = ["OpenProjects", "ProjectHandle"]
 
-# What an open project takes: its connection and caches, and for each passage its vector, words and columns.
+# Memory of an open project: for its connection and caches, and for the vector, words and columns of each passage.
 PROJECT_BYTES = 4_000_000
 PASSAGE_BYTES = 3_000
 
 
 def weigh(workspace: Workspace) -> int:
-    """About how much memory a project takes, by what is in its index."""
+    """Estimate how much memory a project takes, from the number of its passages."""
     return PROJECT_BYTES + PASSAGE_BYTES * workspace.stats(limit=1).totals.get("passages", 0)
 
 
@@ -34,7 +34,7 @@ class _Open:
 
 
 class ProjectHandle:
-    """One project as a server uses it; opened with the first call, and again after it was let go."""
+    """One project as a server uses it: opened by the first call, and again after it was closed."""
 
     def __init__(self, projects: OpenProjects, name: str) -> None:
         self._projects = projects
@@ -44,11 +44,11 @@ class ProjectHandle:
         return self._projects.use(self._name)
 
     def wake_soon(self) -> None:
-        """Nothing is opened before it is asked about."""
+        """Does nothing: a project is opened by its first call."""
 
 
 class OpenProjects:
-    """Safe from any thread. One that is in use is not let go, however many there are."""
+    """The open projects, up to `most_bytes` of estimated memory. Thread-safe; a project in use is never closed."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class OpenProjects:
         self._weigh = weigh
         self._background = background
         self._lock = threading.Lock()
-        self._open: dict[str, _Open] = {}  # the last used is the last
+        self._open: dict[str, _Open] = {}  # least recently used first
         self._closed = False
 
     def handle(self, name: str) -> ProjectHandle:
@@ -95,7 +95,7 @@ class OpenProjects:
                 one.live.close()
 
     def _beyond(self) -> list[_Open]:
-        """Remove the least used ones that are idle, until the rest fits; the last used one always stays."""
+        """Remove idle projects, least recently used first, until the rest fits; the last used one always stays."""
         gone = []
         for name in list(self._open)[:-1]:
             if sum(one.size for one in self._open.values()) <= self._most:
@@ -111,4 +111,4 @@ class OpenProjects:
         return all(closed)
 
     def wake_soon(self) -> None:
-        """For a server that opens its one workspace after its first answer: here nothing is opened unasked."""
+        """Does nothing: projects are opened by their first call, unlike a single workspace."""

@@ -1,8 +1,8 @@
-"""Whose access token is this, and what may it do? We are an OAuth 2.1 resource server, and no more than that.
+"""Whose access token is this, and what does it allow? We are an OAuth 2.1 resource server and nothing more.
 
-Tokens are JWTs that the issuer signed for us. A request without a good one is answered with where to get it
-(RFC 9728), one whose token may not do what it asks for, with all the scopes that are needed. The caller, and with it
-what is seen, comes from the token of each request. Static tokens, where the operator gave one, are taken beside them.
+Tokens are JWTs that the issuer signed for us. A request without a valid token is told where to get one (RFC 9728); a
+request whose token lacks a scope is told all the scopes it needs. The token of each request identifies the caller and
+thereby what they see. A static token is accepted as well if the operator gave one.
 """
 
 from __future__ import annotations
@@ -43,17 +43,16 @@ logger = logging.getLogger(__name__)
 READ, WRITE, ADMIN = "memory:read", "memory:write", "memory:admin"
 _UNAVAILABLE = 503
 SCOPES = (READ, WRITE, ADMIN)
-# What changes the memories of everybody at once, or cannot be taken back.
+# Tools that change everyone's memories at once, or cannot be undone.
 ADMIN_TOOLS = frozenset(("checkpoint_restore", "checkpoint_delete"))
-# Only with this argument does the tool change anything, and then it is the operator's business; a rule, in whichever
-# spelling, stands above everybody's answers.
+# Arguments that need the admin scope. `memory_update` needs it only to make a rule, which affects everyone's answers.
 ADMIN_ARGUMENTS: Mapping[str, str] = {
     "memory_health": "repair",
     "memory_index_scan": "force",
     "memory_update": "importance_tier",
 }
 
-# RFC 9068's, and what issuers write that do not follow it; others (of logouts, of proofs) are for something else.
+# The type of RFC 9068, and that of issuers that do not follow it. Other types are for logouts, proofs and the like.
 TOKEN_TYPES = frozenset(("at+jwt", "jwt"))
 LONGEST_TOKEN = 16 * 1024
 LONGEST_SUBJECT = 500
@@ -66,7 +65,7 @@ PATH_OF_METADATA = "/.well-known/oauth-protected-resource"
 
 
 def needed_scopes(tool: str, arguments: object = None) -> tuple[str, ...]:
-    """All scopes that a call needs. Saving and correcting show what is there, so they need reading as well."""
+    """All scopes that a call needs. Tools that write also return existing memories, so they need READ as well."""
     tool_row = BY_NAME.get(tool)
     given = arguments if isinstance(arguments, Mapping) else {}
     if tool_row is None or tool_row.reads:
@@ -85,7 +84,7 @@ def _is_for_admins(tool: str, name: str, value: object) -> bool:
 
 
 def authorize(ctx: Any, tool: Tool, request: Request) -> None:
-    """The same once more where the tool is called, on what is called: two readers of one body may differ."""
+    """Check the scopes again on the parsed request, because `SignIn` and the SDK may parse one body differently."""
     admin_arguments = ADMIN_ARGUMENTS.get(tool.name)
     arguments = {admin_arguments: getattr(request, admin_arguments)} if admin_arguments else {}
     missing = set(needed_scopes(tool.name, arguments)) - set(_access(ctx).scopes)
@@ -103,11 +102,11 @@ def _access(ctx: Any) -> AccessToken:
     return user.access_token
 
 
-# --- who asks --------------------------------------------------------------------------------------
+# --- callers ---------------------------------------------------------------------------------------
 
 
 def caller_of(ctx: Any, caller: Caller) -> Caller:
-    """The process's caller as the person who signed in; with a static token, as it is."""
+    """The process's caller with the user who signed in; unchanged for a static token, except for the connection."""
     access = _access(ctx)
     connection = str(ctx.request.headers.get("mcp-session-id", ""))
     if access.subject is None:
@@ -128,20 +127,20 @@ def caller_of(ctx: Any, caller: Caller) -> Caller:
 
 @dataclass(frozen=True)
 class TokenChecker:
-    """The SDK's `TokenVerifier`: an access token that holds, or None. What it returns has no token in it."""
+    """The SDK's `TokenVerifier`: the claims of a valid access token, or None. The result does not contain the token."""
 
     issuer: Issuer
     audience: str
     static_token: str | None = field(default=None, repr=False)
     now: Callable[[], float] = time.time
-    kept_claims: frozenset[str] = frozenset()  # what rights are given by
+    kept_claims: frozenset[str] = frozenset()  # claims that rights are derived from
 
     async def verify_token(self, token: str) -> AccessToken | None:
         if self.static_token is not None and _same(token, self.static_token):
             return AccessToken(token="", client_id=STATIC_ISSUER, scopes=list(SCOPES), claims={"iss": STATIC_ISSUER})
         if len(token) > LONGEST_TOKEN:
             return None
-        # Keys may have to be fetched, which must not hold up everybody else.
+        # Keys may have to be fetched, which must not block other requests.
         return await anyio.to_thread.run_sync(self.check, token)
 
     def check(self, token: str) -> AccessToken | None:
@@ -149,7 +148,7 @@ class TokenChecker:
             claims = self._claims(token)
             expires_at = int(claims["exp"])
         except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError) as error:
-            # Its kind only: a message may repeat parts of the token.
+            # Only the exception's type: its message may contain parts of the token.
             logger.info("an access token was refused: %s", type(error).__name__)
             return None
         subject = claims["sub"]
@@ -180,18 +179,18 @@ class TokenChecker:
             algorithms=[str(algorithm)],
             options={
                 "require": ["exp", "iss", "aud", "sub"],
-                # Times are held against our own clock below, which can be given.
+                # Times are checked below against `self.now`, which tests can replace.
                 "verify_exp": False,
                 "verify_nbf": False,
                 "verify_iat": False,
             },
-            # As it was given, and as our metadata spells it for clients to ask for.
+            # As the operator wrote it, and as our metadata has it, which clients request tokens for.
             audience=[self.audience, str(_url(self.audience))],
             issuer=self.issuer.url,
         )
         self._check_times(claims)
         subject = claims["sub"]
-        # A token that is bound to a key of its client (`cnf`) needs a proof that we cannot check.
+        # A token that is bound to its client's key (`cnf`) needs a proof that we cannot check.
         if not isinstance(subject, str) or not 0 < len(subject) <= LONGEST_SUBJECT or "cnf" in claims:
             raise jwt.InvalidTokenError
         return claims
@@ -213,7 +212,7 @@ def _same(given: str, wanted: str) -> bool:
 
 
 def _scopes(claims: Mapping[str, Any]) -> list[str]:
-    """As RFC 9068 has them (`scope`, one text), or as some issuers do (`scp`, a text or a list)."""
+    """The token's scopes: `scope` as in RFC 9068 (a string), or `scp` as of some issuers (a string or a list)."""
     value = claims.get("scope", claims.get("scp", ""))
     return value.split() if isinstance(value, str) else [name for name in value if isinstance(name, str)]
 
@@ -226,10 +225,10 @@ class Checker(Protocol):
 
 
 class SignIn:
-    """Lets those requests through that carry a token for what they ask; says to all others what is needed."""
+    """Middleware that passes on requests whose token has the scopes they need, and tells all others what is missing."""
 
     def __init__(self, app: ASGIApp, checker: Checker, *, audience: str | None, largest_body_bytes: int) -> None:
-        """Without an `audience` there is no issuer to send anybody to: static tokens only."""
+        """`audience` None: there is no issuer, and only static tokens are accepted."""
         self._app = app
         self._checker = checker
         self._largest = largest_body_bytes
@@ -237,7 +236,7 @@ class SignIn:
 
     @staticmethod
     def routes(issuer: Issuer, audience: str) -> list[Route]:
-        """Where a client finds the issuer (RFC 9728); readable by everybody."""
+        """The metadata that names the issuer (RFC 9728); readable without a token."""
         return create_protected_resource_routes(
             resource_url=_url(checked_url(audience, option="--audience")),
             authorization_servers=[_url(issuer.url)],
@@ -253,7 +252,7 @@ class SignIn:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         if _has_token_in_query(scope):
-            # Addresses end up in logs and histories, so such a token is as good as public.
+            # Addresses end up in logs and browser histories, so such a token may have leaked.
             text = "An access token belongs into the Authorization header."
             await self._refuse(send, 400, error="invalid_request", text=text)
             return
@@ -290,7 +289,7 @@ class SignIn:
     async def _refuse(
         self, send: Send, status: int, *, text: str, error: str | None = None, scopes: Sequence[str] = ()
     ) -> None:
-        """As RFC 6750 and RFC 9728 have it; nothing of what was sent is repeated."""
+        """Refuse a request as in RFC 6750 and RFC 9728; the answer repeats nothing from the request."""
         parts = [f'error="{error}", error_description="{text}"'] if error else []
         parts += [f'scope="{" ".join(scopes)}"'] if scopes else []
         parts += [f'resource_metadata="{self._metadata_url}"'] if self._metadata_url else []
@@ -321,7 +320,7 @@ def _has_token_in_query(scope: Scope) -> bool:
 
 
 def _needed_by(body: bytes) -> tuple[str, ...]:
-    """All scopes that the messages of a request need together; what is no message is left to the SDK."""
+    """All scopes that the messages in a request body need; invalid bodies are left to the SDK."""
     try:
         content = json.loads(body) if body else {}
     except (ValueError, RecursionError):
@@ -335,7 +334,7 @@ def _needed_by(body: bytes) -> tuple[str, ...]:
 
 
 async def _read_body(receive: Receive, largest: int) -> tuple[bytes, Receive]:
-    """The body, and what gives it to the next reader; one that is too large is passed on as it comes, unread."""
+    """The body, and a `receive` that replays it. A body that is too large counts as empty, and the SDK refuses it."""
     messages: list[Message] = []
     size = 0
     while size <= largest:
