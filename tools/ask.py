@@ -1,4 +1,4 @@
-"""Does the server answer an agent? Start it as a host does, ask one question, print the answer.
+"""Does the server answer an agent? Starts it as a host does, runs one search, prints the result.
 
 python -m tools.ask WORKSPACE QUESTION
 """

@@ -1,8 +1,8 @@
-"""Does any package that we stand on have a known vulnerability?
+"""Does any package that we depend on have a known vulnerability?
 
-`python -m tools.audit` asks PyPI's database with pip-audit, from an environment of its own, about the packages of
-the interpreter that runs it. A known vulnerability fails; a service that cannot be reached is said and ends well,
-unless `--needed`, which is for a release.
+`python -m tools.audit` looks up the packages of its own interpreter in PyPI's database, with a pip-audit in a separate
+environment. A known vulnerability fails the run; a service that cannot be reached is reported and fails it only with
+`--needed`, which is for a release.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ INSTALL_SECONDS, ASK_SECONDS = 300, 300
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What the service said: packages it knows, packages it does not, and what is wrong with which."""
+    """The service's report: the number of known packages, unknown packages, and vulnerabilities."""
 
     known: int
     unknown: tuple[str, ...]
@@ -31,7 +31,7 @@ class Audit:
 
 
 def read(report: str) -> Audit:
-    """pip-audit's JSON. Its own package is not on PyPI before a release, and is left out."""
+    """Parse pip-audit's JSON. Our own package, which is not on PyPI before a release, is left out."""
     known, unknown, vulnerable = 0, [], []
     for row in json.loads(report)["dependencies"]:
         if row["name"] == "spec-kit-memory":
@@ -50,7 +50,7 @@ def _said(row: dict[str, Any], fault: dict[str, Any]) -> str:
 
 
 def verdict(audit: Audit) -> str:
-    """ "" where every package could be looked up and is sound."""
+    """The problems found; empty if every package could be looked up and none is vulnerable."""
     if audit.vulnerable:
         return "\n".join(("known vulnerabilities:", *audit.vulnerable))
     if not audit.known:
@@ -59,7 +59,7 @@ def verdict(audit: Audit) -> str:
 
 
 def auditor() -> Path:
-    """pip-audit in an environment of its own, so that it changes nothing of what it looks at."""
+    """Install pip-audit in an environment of its own, so that it does not change the audited one."""
     python = AUDITOR / ("Scripts" if os.name == "nt" else "bin") / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(AUDITOR)], check=True, timeout=INSTALL_SECONDS)

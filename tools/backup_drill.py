@@ -1,6 +1,8 @@
-"""Does a backup of a team server bring everything back, and how long does it take? Dumped, lost, restored, asked.
+"""Does a backup of a team server restore everything, and how long does it take?
 
-python -m tools.backup_drill --memories 500        on two servers of its own, which are removed at the end
+It dumps a database, stops its server, restores the dump on another one, and checks what is there:
+
+python -m tools.backup_drill --memories 500        on two temporary servers, which are removed at the end
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from tests import postgres_server
 from tests.team.git_remotes import Remote
 
 ANA = Caller(scope=Scope(user="ana"), user="ana@local")
-# As docs/how-to/run-a-team-server.md has it: the server's user is no superuser, and roles are not in a dump.
+# As in docs/how-to/run-a-team-server.md: the server's user is no superuser, and dumps do not contain roles.
 ROLES = ("CREATE ROLE memory LOGIN CREATEROLE",)
 APP_ROLE = ("CREATE ROLE spec_kit_memory_app NOLOGIN", "GRANT spec_kit_memory_app TO memory")
 LATE, OWN = "Herons wait for the tide", "I prefer tabs to spaces"
@@ -35,7 +37,7 @@ LATE, OWN = "Herons wait for the tide", "I prefer tabs to spaces"
 
 @dataclass(slots=True)
 class Drill:
-    """`missing` is what the restored server does not have; `seconds` by step."""
+    """The result: what the restored server lacks, the seconds of each step, and the size of the dump."""
 
     missing: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -88,7 +90,8 @@ def drill(memories: int) -> Drill:
 
 
 def _before(url: str, folder: Path, remote: Remote) -> tuple[str, str]:
-    """A server in use: notes from git, an own note, a save on its way, a token. Its ledger's head and the token."""
+    """Fill a server: notes from git, a person's own note, a save that is not in git yet, a token. Returns the head of
+    its ledger and the token."""
     database = TeamDatabase(url)
     Projects(database).add("shop", repository=str(remote.folder))
     _round(database, folder)

@@ -3,8 +3,8 @@
 python -m tools.bundle            writes dist/spec-kit-memory-<version>.mcpb
 python -m tools.bundle --manifest prints its manifest
 
-The bundle holds the package itself; the host brings uv, which makes the environment on the
-user's machine from pyproject.toml, because wheels differ between systems.
+The bundle contains the package itself; the host brings uv, which creates the environment on the user's machine from
+pyproject.toml, because wheels differ between systems.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from spec_kit_memory.serve.cli.main import main
 
 main()
 '''
-# Equal inputs make equal bundles: zip keeps no time before this one.
+# The earliest time that zip can store: equal inputs give equal bundles.
 LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
 
 def manifest() -> dict[str, Any]:
-    """The bundle's manifest, from the same tables that the server is made from."""
+    """The bundle's manifest, from the same tables that the server uses."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return {
         "$schema": "https://raw.githubusercontent.com/modelcontextprotocol/mcpb/main/schemas/mcpb-manifest-v0.4.schema.json",
@@ -52,7 +52,7 @@ def manifest() -> dict[str, Any]:
         "server": {
             "type": "uv",
             "entry_point": ENTRY_POINT,
-            # Hosts fill this in by themselves for uv, but the packer's check asks for it.
+            # Hosts derive this themselves for uv, but the packer's validation requires it.
             "mcp_config": {
                 "command": "uv",
                 "args": [
@@ -69,7 +69,7 @@ def manifest() -> dict[str, Any]:
             },
         },
         "tools": [{"name": tool.name, "description": tool.about} for tool in TOOLS],
-        # Their texts depend on arguments and memories, so the server makes them.
+        # The texts of prompts depend on arguments and memories, so the server generates them.
         "prompts_generated": bool(PROMPTS),
         "compatibility": {
             "platforms": ["darwin", "linux", "win32"],
@@ -94,7 +94,7 @@ def manifest() -> dict[str, Any]:
 
 
 def contents() -> Iterator[tuple[str, bytes]]:
-    """Every file of the bundle, by its name in it."""
+    """Name and content of every file in the bundle."""
     yield "manifest.json", (json.dumps(manifest(), indent=2, ensure_ascii=False) + "\n").encode()
     yield ENTRY_POINT, ENTRY.encode()
     for name in ("pyproject.toml", "README.md", "LICENSE"):

@@ -1,9 +1,9 @@
-"""How does one client library get along with our server? Run in an environment that has that library and not us.
+"""Does one client library work with our server? Run in an environment that has that library and not our package.
 
     python client_story.py LIBRARY stdio|http TARGET...
 
-TARGET is the command line of the server, or its address. The story: list the tools, ask for context, save, find what
-was saved, and get an error that a model can act on. It prints what each step answered as one line of JSON.
+TARGET is the command line of the server, or its address. The steps: list the tools, call memory_context, save, search
+for the saved text, and cause an error. It prints the results of all steps as one line of JSON.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
-# A connection: names of the tools, and a function that calls one and gives its text or raises.
+# A connection: the names of the tools, and a function that calls one and returns its text or raises.
 Connection = tuple[list[str], Callable[[str, dict[str, Any]], Awaitable[str]]]
 FACT = "The harbour gate opens at six because the ferry comes at half past."
 
@@ -134,7 +134,7 @@ async def story(library: str, kind: str, target: list[str]) -> dict[str, Any]:
         told["search"] = await call("memory_search", {"query": "when does the harbour gate open"})
         try:
             told["error"] = await call("memory_load", {"memoryId": 999_999})
-        except Exception as error:  # noqa: BLE001 - libraries raise each their own
+        except Exception as error:  # noqa: BLE001 - each library has its own exceptions
             told["error"] = str(error)
     return told
 

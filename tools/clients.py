@@ -1,9 +1,9 @@
-"""Do the client libraries that people build agents with get along with our server, on both transports?
+"""Do the client libraries that people build agents with work with our server, over both transports?
 
     python -m tools.clients [LIBRARY ...] [--needed]
 
-Each library is installed, pinned, into an environment of its own below build/clients and tells the story of
-`client_story`. No model is needed. Where PyPI cannot be reached that is said, and is no failure unless `--needed`.
+Each library is installed, pinned, into an environment of its own below build/clients, and runs the steps of
+`client_story`. No model is needed. An unreachable PyPI is reported, and fails the run only with `--needed`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def skm(root: Path) -> list[str]:
 
 @contextmanager
 def target(kind: str, root: Path) -> Iterator[list[str]]:
-    """What the library is given: a command, or the address of a server that runs meanwhile."""
+    """The library's target: a command line, or the address of a server that runs in the meantime."""
     if kind == "stdio":
         yield [*skm(root), "serve"]
         return

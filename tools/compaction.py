@@ -1,8 +1,8 @@
-"""What does whoever writes the summary get from our hook, when a host compacts a conversation?
+"""What does the summarising model get from our hook when a host compacts a conversation?
 
-Claude Code compacts only in its terminal, so it is started on one and typed at; OpenCode is asked through its server.
-Both talk to the scripted model, whose requests show what the summariser was given, and whether the session was told
-its rules again afterwards.
+Claude Code compacts only on a terminal, so it runs on a pseudo-terminal; OpenCode is driven through its server.
+Both use the scripted model, whose requests show what the summariser received, and whether the session got its rules
+again afterwards.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tools.scripted_model import Request, ScriptedModel
 __all__ = ["claude_code", "opencode"]
 
 STEP_SECONDS = 60.0
-# How our text for the summariser begins, and what it must say of the session.
+# Parts of our text for the summariser: its beginning, and what it must say about the session.
 KEEP = "Keep in the summary: every decision with its reason"
 USED = "Memories used so far"
 SESSION = "the sessionId of the memory tools is"
@@ -37,7 +37,7 @@ REMEMBERED = "Remembered for this project"
 def claude_code(
     program: Sequence[str], *, environment: Mapping[str, str], project: Path, model: ScriptedModel, prompt: str
 ) -> list[str]:
-    """Type a prompt, `/compact` and another prompt into Claude Code."""
+    """Type a prompt, `/compact` and another prompt into Claude Code; returns the faults."""
     _settle_claude(Path(environment["HOME"]), project)
     with _terminal(
         [*program, "--allowedTools", "mcp__spec_kit_memory"], environment=environment, project=project
@@ -58,7 +58,7 @@ def claude_code(
 def opencode(
     program: Sequence[str], *, environment: Mapping[str, str], project: Path, model: ScriptedModel, prompt: str
 ) -> list[str]:
-    """Ask OpenCode's server to answer a prompt, to summarise the session, and to answer once more."""
+    """Make OpenCode's server answer a prompt, summarise the session, and answer again; returns the faults."""
     words = [*program, "serve", "--port", "0", "--print-logs"]
     server = subprocess.Popen(
         words, env=dict(environment), cwd=project, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -91,7 +91,7 @@ def _missing(requests: Sequence[Request]) -> list[str]:
 
 
 def _not_told_again(requests: Sequence[Request]) -> list[str]:
-    """A summary has lost the rules, so the next message brings them once more."""
+    """A fault if the next message does not bring the rules again, which a summary loses."""
     told = any(REMEMBERED in request.text and request.tools for request in requests)
     return [] if told else ["the session was not told its rules again after the compaction"]
 
@@ -107,7 +107,7 @@ def _post(url: str, body: object) -> dict[str, Any]:
 
 
 def _settle_claude(home: Path, project: Path) -> None:
-    """What a person has answered at the first start: colours, the key, trust, and the project's server."""
+    """Store the answers of a first start: theme, API key, trust, and approval of the project's server."""
     path = home / ".claude.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     answers = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
@@ -130,7 +130,7 @@ def _until(condition: Callable[[], bool]) -> bool:
 
 
 def _typed(model: ScriptedModel, since: int, prompt: str, type_line: Callable[[str], None]) -> bool:
-    """Has the model been asked? A terminal that is not ready yet drops what is typed, so it is typed again."""
+    """Type the prompt; True if it reached the model. The caller retries: a terminal that is not ready drops input."""
     if any(prompt in request.text and request.tools for request in model.requests[since:]):
         return True
     type_line(prompt)
@@ -146,7 +146,7 @@ def _typed(model: ScriptedModel, since: int, prompt: str, type_line: Callable[[s
 def _terminal(
     words: Sequence[str], *, environment: Mapping[str, str], project: Path
 ) -> Iterator[Callable[[str], None]]:
-    """A program on a terminal of its own; what is yielded types a line there."""
+    """Run a program on a pseudo-terminal; yields a function that types a line there."""
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
     process = subprocess.Popen(
@@ -163,7 +163,7 @@ def _terminal(
 
     def type_line(text: str) -> None:
         os.write(ours, text.encode())
-        time.sleep(0.5)  # typed in one go it would be taken for pasted text
+        time.sleep(0.5)  # without a pause, the line would be taken for pasted text
         os.write(ours, b"\r")
 
     try:
@@ -179,7 +179,7 @@ def _terminal(
 
 
 def _drain(descriptor: int) -> None:
-    """A program that nobody reads from would stand still."""
+    """Read and discard the output, because a program blocks when the terminal's buffer is full."""
     try:
         while os.read(descriptor, 65_536):
             pass

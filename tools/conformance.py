@@ -1,11 +1,11 @@
-"""Do programs that others wrote get along with our server?
+"""Does our server work with the protocol's own test programs?
 
-The protocol's own conformance suite on both eras, the inspector calling every tool, and the
-TypeScript SDK's client telling a whole story. Needs Node and, the first time, npm's registry:
+The MCP conformance suite in both protocol eras, the inspector calling every tool, and a session with the TypeScript
+SDK's client. Needs Node and, the first time, npm's registry:
 
     python -m tools.conformance [--needed]
 
-Without Node or npm it says so and ends well, unless `--needed`.
+Without Node or npm it says so and exits with 0, unless `--needed`.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ PACKAGES = (
     "@modelcontextprotocol/client@2.4.0",
 )
 RUN_SECONDS = 240
-# Each version of the suite with the eras it knows.
+# Each version of the suite, with the protocol version to test; "" for the suite's default.
 RUNS = (("suite-released", ""), ("suite-next", "2025-11-25"), ("suite-next", "2026-07-28"))
 
-# Checks that cannot apply to us: what each wants. A check that fails and is not here is a fault of ours.
+# Checks that cannot apply to us. A check that fails and is not listed here is a fault of ours.
 _TOOL, _PROMPT, _RESOURCE = "a test tool", "a test prompt", "a test resource"
 NOT_APPLICABLE: Mapping[str, tuple[str, str]] = {
-    # check -> what it wants, and what its failure must say so that nothing else hides behind it
+    # check -> what it requires, and text that its error must contain, so that the entry hides no other failure
     "tools-call-simple-text": (_TOOL, "test_simple_text"),
     "tools-call-image": (_TOOL, "test_image_content"),
     "tools-call-audio": (_TOOL, "test_audio_content"),
@@ -85,7 +85,7 @@ NOT_APPLICABLE: Mapping[str, tuple[str, str]] = {
     "resources-unsubscribe": ("resource subscriptions, which we do not declare", "Method not found"),
 }
 
-# Every tool, in an order in which each finds what it needs; {name} comes from an earlier answer.
+# Calls of every tool, each after those that create its data; {name} is a value from an earlier answer.
 CALLS: tuple[tuple[str, Mapping[str, Any], str], ...] = (
     # tool, arguments, and "name=path.to.value" to keep from its data
     ("memory_save", {"context": {"title": "Old", "sessionSummary": "Sessions in Redis."}, "specFolder": "007-auth"},
@@ -115,11 +115,11 @@ CALLS: tuple[tuple[str, Mapping[str, Any], str], ...] = (
 )  # fmt: skip
 
 
-# --- what is needed ---------------------------------------------------------------------------------
+# --- requirements -----------------------------------------------------------------------------------
 
 
 def install() -> str:
-    """The Node to use; the packages are in place afterwards."""
+    """Install the packages; returns the Node program to use."""
     install_from_npm(MODULES, PACKAGES)
     return str(node(NODE_NEEDED))
 
@@ -164,7 +164,7 @@ def serving(root: Path) -> Iterator[str]:
 
 
 def suite(program: str, name: str, era: str) -> list[str]:
-    """Faults that one run of the conformance suite finds."""
+    """Run one version of the conformance suite; returns its faults."""
     with workspace() as root, serving(root) as url:
         results = root.parent / "results"
         words = [program, str(MODULES / "node_modules" / name / "dist" / "index.js"), "server", "--url", url]
@@ -191,7 +191,7 @@ def _fault(check: Mapping[str, Any]) -> str:
 
 
 def inspector(program: str) -> list[str]:
-    """The inspector lists the tools and calls every one of them."""
+    """List all tools and call each with the inspector; returns the faults."""
     launcher = MODULES / "node_modules" / "@modelcontextprotocol" / "inspector" / "clients" / "launcher" / "build"
     with workspace() as root, serving(root) as url:
         base = [program, str(launcher / "index.js"), "--cli", url, "--transport", "http", "--method"]
@@ -224,7 +224,7 @@ def _at(data: Any, path: str) -> Any:
 
 
 def story(program: str) -> list[str]:
-    """The TypeScript client, on both eras and both transports."""
+    """Run the TypeScript client in both eras and over both transports; returns the faults."""
     faults = []
     for era in ("legacy", "2026-07-28"):
         with workspace() as root:

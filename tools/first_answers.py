@@ -1,4 +1,4 @@
-"""What does the server answer first? The SDK's own answers, kept in a file that needs no SDK to be read.
+"""What does the server answer before the SDK is imported? The SDK's own answers, stored in a file.
 
 python -m tools.first_answers            writes src/spec_kit_memory/serve/mcp/first_answers.json
 python -m tools.first_answers --check    exits with 1 if the file is not current
@@ -58,7 +58,7 @@ def modern() -> list[dict[str, Any]]:
 
 
 async def conversation(messages: list[dict[str, Any]], *, lean: bool) -> dict[str, str]:
-    """What the SDK's server answers to each request, as the text of the result."""
+    """The SDK server's result for each request, as JSON text by method."""
 
     def never() -> Workspace:
         raise RuntimeError("the first answers open no workspace")
@@ -94,7 +94,8 @@ async def collect(*, lean: bool) -> dict[str, str]:
 
 
 def made() -> str:
-    """Versions mostly answer alike, so each text stands once and requests name its place."""
+    """The content of the file. Most protocol versions have equal results, so each is stored once, and keys map to
+    indexes."""
     collected = {"all": anyio.run(lambda: collect(lean=False)), "lean": anyio.run(lambda: collect(lean=True))}
     texts = list(dict.fromkeys(text for results in collected.values() for text in results.values()))
     known = {

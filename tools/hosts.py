@@ -1,14 +1,14 @@
-"""Is the product at home in the agents that people use? Real hosts, each driven through one whole turn.
+"""Does the product work in the agents that people use? Real hosts, each driven through one whole turn.
 
     python -m tools.hosts                      Claude Code, Codex and Copilot CLI, as CI does
     python -m tools.hosts --all                OpenCode, Gemini CLI, Qwen Code and Cline as well
     python -m tools.hosts codex --keep DIR     one of them; its requests and files stay in DIR
     python -m tools.hosts cline --busy 16      on a machine under load
-    python -m tools.hosts --all --page         writes docs/reference/compatibility.md from what was seen
+    python -m tools.hosts --all --page         writes docs/reference/compatibility.md from the results
 
 Each host is installed from npm, pinned, into build/hosts. It runs with a clean environment and a temporary home, and
-a scripted model stands in for its own: no account, no network. Where npm cannot be reached that is said, and is no
-failure unless `--needed`.
+a scripted model replaces its own: no account, no network. An unreachable npm is reported, and fails the run only with
+`--needed`.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ EXAMPLE = ROOT / "examples" / "harbour-bikes"
 TURN_SECONDS = 240
 NODE_NEEDED = (20, 0)
 
-# The prompt contains a trigger phrase of the example, so a hook has something to say about it.
+# The prompt contains a trigger phrase of the example, so the hook has output for it.
 PROMPT = "Before I touch it: why did we leave polling? The unlock timeout bites again."
-# A model that was asked to pass the session's id on does so; then the search need not repeat what a hook has told.
+# The hook asks the model to pass on the session's id; the search then does not repeat what the hook has sent.
 SESSION = re.compile(r'Pass sessionId \\*"([^"\\]+)')
 QUERY = {"query": "why did we leave polling", "sessionId": SESSION}
-# The same in the words of the note, as the tool's description asks for it; the explanation shows that it arrived.
+# The query in the words of the note, as the tool's description asks for; `explain` shows that the texts arrived.
 ALSO = ("docks MQTT polling decision", "docks keep a connection instead of asking every five seconds")
 HELPED = {**QUERY, "also": ALSO, "limit": 3, "explain": True}
 RULE = "Nothing is deployed between Friday 12:00"
 ANSWER = "Docks keep an MQTT connection"
 
 
-# Of an explained result, in JSON or in JSON within JSON: what the query and each further text gave it.
+# In an explained result, in JSON or in JSON within JSON: the relevance by the query and by each further text.
 TEXTS = re.compile(r'\\*"texts\\*":\s*\[([^\]]+)\]')
 
 # How the texts of our two hooks begin: at a session's start, and at the prompt.
@@ -58,7 +58,7 @@ HOOK_TEXTS = ("Remembered for this project (spec_kit_memory)", "Memories that th
 
 @dataclass(frozen=True)
 class Stage:
-    """Where one host plays: a home and a project of its own, and the model that it talks to."""
+    """The environment of one host: a temporary home and project, and the model that it uses."""
 
     home: Path
     project: Path
@@ -75,7 +75,7 @@ class Stage:
         }
 
     def write(self, name: str, content: object) -> None:
-        """A file of the host's own, in its home."""
+        """Write a file of the host's own in its home."""
         path = self.home / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
@@ -90,13 +90,13 @@ class Host:
     command: Callable[[Stage], list[str]]
     environment: Callable[[Stage], Mapping[str, str]]
     prepare: Callable[[Stage], None] = lambda stage: None
-    extra: tuple[str, ...] = ()  # what it would fetch from npm by itself at its first start
-    tools: int = 21  # how many of ours it offers to its model at once
+    extra: tuple[str, ...] = ()  # packages that it would itself fetch from npm at its first start
+    tools: int = 21  # how many of our tools it offers to its model at once
     channel: str = "text"
-    hook: bool = True  # does what our prompt hook says reach the model?
-    copies: int = 1  # how often one text of ours stands in a request: more where a host sends both channels
+    hook: bool = True  # does the output of our prompt hook reach the model?
+    copies: int = 1  # how often a text of ours is in a request: more than once if a host sends both channels
     plan: tuple[Call, ...] = (Call("memory_search", QUERY), Call("memory_search", HELPED))
-    compaction: Callable[..., list[str]] | None = None  # where a summariser gets what our hook says
+    compaction: Callable[..., list[str]] | None = None  # for hosts that pass our hook's output to the summariser
     ci: bool = False
 
 
@@ -145,7 +145,7 @@ def _opencode(stage: Stage) -> None:
     }
     stage.write(".config/opencode/opencode.json", {"provider": {"scripted": provider}, "model": "scripted/scripted"})
     # Before it loads a plugin, OpenCode installs this package from npm into each of its folders, and without a network
-    # it waits minutes for that. Here it is as after a first start.
+    # it waits minutes for that. This is the state after a first start.
     modules = BUILD / "hosts" / "opencode" / "node_modules"
     wanted = {"dependencies": {"@opencode-ai/plugin": "1.18.33"}}
     for folder in (stage.home / ".config" / "opencode", stage.project / ".opencode"):
@@ -239,7 +239,7 @@ HOSTS: tuple[Host, ...] = (
         _qwen,
         channel="both, once where they are equal",
         tools=0,
-        # It keeps tools behind a search of its own, which must find ours by what an agent would look for.
+        # It offers tools only through its own tool search, which must find ours by an agent's likely query.
         plan=(
             Call("tool_search", {"query": "memory decisions"}),
             Call("tool_call", {"name": "mcp__spec_kit_memory__memory_search", "arguments": QUERY}),
@@ -264,7 +264,7 @@ HOSTS: tuple[Host, ...] = (
 
 
 def install(host: Host) -> list[str]:
-    """What runs the host; it is installed if need be."""
+    """Install the host if necessary; returns its command."""
     modules = install_from_npm(BUILD / "hosts" / host.name, [host.package, *host.extra])
     if not (modules / host.program).exists():
         raise Absent(f"{host.package} has no {host.program} for this machine")
@@ -281,11 +281,11 @@ class Outcome:
     seconds: float = 0.0
     tools: int = 0
     tool_tokens: int = 0
-    result: str = ""  # the tool's answer as the model got it
+    result: str = ""  # the tool's result as the model got it
     texts: int = 0  # texts of `also` that the server searched with
-    hooks: tuple[str, ...] = ()  # the beginnings that the hooks' texts must have, of those that reached the model
-    told: str = ""  # what the prompt's hook added, as the model got it
-    summarised: str = ""  # what whoever wrote the summary got
+    hooks: tuple[str, ...] = ()  # those of HOOK_TEXTS that reached the model
+    told: str = ""  # the output of the prompt's hook as the model got it
+    summarised: str = ""  # the output of the compaction hook as the summariser got it
     faults: list[str] = field(default_factory=list)
 
 
@@ -301,7 +301,7 @@ def staged(keep: Path | None) -> Iterator[Path]:
 
 @contextmanager
 def busy(count: int) -> Iterator[None]:
-    """A machine under load, on which a server must still be there when its host looks."""
+    """Put the machine under load, to see that the server still starts within its host's timeout."""
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
         yield
@@ -344,7 +344,7 @@ def play(host: Host, *, keep: Path | None = None) -> Outcome:
 
 
 def _is_left(name: str, before: Mapping[str, bytes], after: Mapping[str, bytes]) -> bool:
-    """Is something of ours still there? Some hosts write into their settings while they run; that is theirs."""
+    """Does a changed file still contain our entries? Other changes are a host's own, made while it ran."""
     return after.get(name) != before.get(name) and b"spec_kit_memory" in after.get(name, b"")
 
 
@@ -378,7 +378,7 @@ def run(host: Host, program: Sequence[str], stage: Stage, outcome: Outcome) -> N
 
 
 def judge(host: Host, model: ScriptedModel, outcome: Outcome) -> Iterator[str]:
-    """What is wrong with what reached the model."""
+    """Check the requests that reached the model; yields the faults."""
     turns = model.turns
     if not turns:
         offered = sorted({tool for request in model.requests for tool in request.tools})
@@ -412,7 +412,7 @@ def judge(host: Host, model: ScriptedModel, outcome: Outcome) -> Iterator[str]:
 
 
 def excerpt(value: object, beginning: str) -> str:
-    """A text of a request from these words on, wherever in the request it stands."""
+    """The first text anywhere in a request that contains `beginning`, from there to its end; else empty."""
     if isinstance(value, str):
         return value[value.index(beginning) :] if beginning in value else ""
     parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
@@ -430,7 +430,7 @@ def _tokens_of_tools(request: Request) -> int:
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    """Every file of home and project; the index and what hosts keep in their caches are theirs."""
+    """The content of every file in home and project, except the index and caches."""
     skipped = {".git", ".spec-kit-memory", "node_modules", ".cache", ".npm", ".local"}
     return {
         str(path.relative_to(folder)): path.read_bytes()
@@ -440,7 +440,8 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 def played(host: Host, *, tries: int, keep: Path | None, burners: int) -> Outcome:
-    """A whole turn, printed. Hosts do not wait for a server on a busy machine, so another turn may be allowed."""
+    """Run a whole turn and print the result. It may be tried again, because hosts do not wait for a server on a busy
+    machine."""
     for number in range(1, tries + 1):
         with busy(burners):
             outcome = play(host, keep=keep)
@@ -459,7 +460,7 @@ def played(host: Host, *, tries: int, keep: Path | None, burners: int) -> Outcom
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    # An empty list is a choice, too: argparse holds what is given when nothing is given against them.
+    # The empty list is a choice because argparse validates the default of `nargs="*"` too.
     parser.add_argument("names", nargs="*", choices=[*(host.name for host in HOSTS), []], metavar="HOST")
     parser.add_argument("--all", action="store_true", help="also the hosts that CI leaves out")
     parser.add_argument("--needed", action="store_true", help="fail where npm or a host is missing")
@@ -546,7 +547,7 @@ def _hooks(outcome: Outcome) -> str:
 
 
 def page(outcomes: Sequence[Outcome], before: str) -> str:
-    """What was seen now; of hosts that were not run, what the page says of them already."""
+    """The page with the new results; hosts that were not run keep their row and texts."""
     seen = {outcome.host.title: outcome for outcome in outcomes}
     titles = [host.title for host in HOSTS]
     rows = "".join(_row(seen[title]) if title in seen else _kept_row(title, before) for title in titles)
@@ -578,14 +579,14 @@ def _row(outcome: Outcome) -> str:
 def _kept_row(title: str, before: str) -> str:
     row = next((line for line in before.splitlines() if line.startswith(f"| {title} |")), "")
     cells = row.strip("| ").split(" | ")
-    if len(cells) == PAGE_HEAD.splitlines()[-1].count("---") - 1:  # of the page before texts were counted
+    if len(cells) == PAGE_HEAD.splitlines()[-1].count("---") - 1:  # from before the page had the column `also`
         cells.insert(5, "not tried")
     return f"| {' | '.join(cells)} |\n" if row else ""
 
 
 def _quoted(title: str, text: str, length: int = 240) -> str:
     end = "…" if len(text) > length else ""
-    # A fence of its own length: the text may have one of three.
+    # A fence of four backticks, because the text may contain one of three.
     return f"**{title}**\n\n````text\n{text[:length].rstrip()}{end}\n````\n\n"
 
 

@@ -1,8 +1,8 @@
-"""How large is the house, and how far is it from one door to the index? Counts of the source, as Markdown rows.
+"""How large is the source, and how many modules are between a call and the index? Metrics, as Markdown rows.
 
-`python -m tools.house` counts this checkout, `--source DIR` another one (the folder that has `src/`), with the same
-ruler. `--hops` runs a search and a save in a workspace made for it and counts the modules between `Workspace` and the
-statements that SQLite runs; it needs the package of that checkout to be importable.
+`python -m tools.house` measures this checkout, and `--source DIR` another one (the folder that has `src/`), in the same
+way. `--hops` runs a search and a save in a temporary workspace and counts the modules between `Workspace` and the
+statements that SQLite executes; it needs the package of that checkout to be importable.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def modules_of(source: Path) -> dict[str, tuple[str, ast.Module]]:
 
 
 def imported(tree: ast.Module, names: frozenset[str], *, lazy_only: bool = False) -> Iterator[str]:
-    """Own modules that a module imports; what stands under TYPE_CHECKING is never loaded."""
+    """Modules that a module imports, except under TYPE_CHECKING; only imports inside functions with `lazy_only`."""
 
     def walk(node: ast.AST, *, lazy: bool) -> Iterator[str]:
         for child in ast.iter_child_nodes(node):
@@ -88,7 +88,7 @@ def imported(tree: ast.Module, names: frozenset[str], *, lazy_only: bool = False
 
 
 def cycles(graph: dict[str, set[str]]) -> int:
-    """How many groups of modules import each other (Tarjan's strongly connected components of two and more)."""
+    """The number of import cycles: strongly connected components of two or more modules (Tarjan's algorithm)."""
     index: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []
@@ -122,12 +122,12 @@ def swallows_everything(node: ast.AST) -> bool:
     return bool(names & {"Exception", "BaseException"}) and not any(isinstance(n, ast.Raise) for n in ast.walk(node))
 
 
-PARTS = ("Documents", "Record", "Vectors", "Care", "Store")  # the last one is 0.1's, in the package `store`
+PARTS = ("Documents", "Record", "Vectors", "Care", "Store")  # `Store` is version 0.1's, in the package `store`
 SERVER_PARTS = ("Outbox", "StateFiles")
 
 
 def contract_methods(modules: dict[str, tuple[str, ast.Module]], protocols: tuple[str, ...]) -> int:
-    """The methods of these protocols of the index contract; an overloaded one counts once."""
+    """The number of methods in these protocols of the index contract; an overloaded method counts once."""
     name = next(name for name in (f"{PACKAGE}.index.contract", f"{PACKAGE}.store") if name in modules)
     methods = {
         (node.name, method.name)
@@ -140,9 +140,10 @@ def contract_methods(modules: dict[str, tuple[str, ast.Module]], protocols: tupl
 
 
 def class_homes(modules: dict[str, tuple[str, ast.Module]]) -> dict[str, set[str]]:
-    """Where each class is; the engine folders mirror each other and the protocols of `index`, and count as one place.
+    """The modules that define each class name. The engine folders mirror each other and the protocols of `index`, so
+    they count as one place.
 
-    The classes of `core.operation` are named after verbs and always written with their module: `operation.Link`.
+    Classes of `core.operation` are left out: they are named after verbs and always used with the module's name.
     """
     homes: dict[str, set[str]] = {}
     protocols = {

@@ -1,7 +1,7 @@
-"""How do the tools get programs that others wrote? From npm and PyPI, pinned, into a folder below build/.
+"""How do the tools install third-party programs? From npm and PyPI, pinned, into a folder below build/.
 
-What cannot be had on this machine is `Absent`: the tool says so and goes on, because a build without a network is
-not a broken one.
+A program that cannot be installed raises `Absent`: the tool reports it and continues, because a build without a network
+is not a failed one.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ __all__ = ["BUILD", "Absent", "install_from_npm", "install_from_pypi", "node"]
 BUILD = Path(__file__).resolve().parents[1] / "build"
 INSTALL_SECONDS = 400
 NODE_PACKAGE = "node@22"
-# A registry that cannot be reached is known after seconds; npm's own patience is minutes for each package.
+# Detect an unreachable registry within seconds; npm's defaults take minutes for each package.
 PATIENCE = ("--fetch-retries=1", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000")
 NPM_OPTIONS = ("--no-audit", "--no-fund", "--loglevel=error", *PATIENCE)
 PIP_OPTIONS = ("--quiet", "--no-compile", "--disable-pip-version-check", "--retries=1", "--timeout=20")
 
 
-class Absent(Exception):  # noqa: N818 - it says what is not there
-    """Something that is needed cannot be had on this machine; the message is the reason."""
+class Absent(Exception):  # noqa: N818 - named after what happened
+    """A program that a tool needs cannot be installed; the message is the reason."""
 
 
 def install_from_npm(folder: Path, packages: Sequence[str]) -> Path:
-    """`node_modules` of the folder, with exactly these packages; nothing is done where they are in place."""
+    """Install exactly these packages, unless they are installed already; returns the folder's `node_modules`."""
     npm = shutil.which("npm")
     if npm is None:
         raise Absent("npm is not installed")
@@ -39,7 +39,7 @@ def install_from_npm(folder: Path, packages: Sequence[str]) -> Path:
     wanted = list(packages)
     stamp = folder / "installed.json"
     with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # tests in several processes want the same
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests in several processes may install the same packages
         if not stamp.exists() or json.loads(stamp.read_text(encoding="utf-8")) != wanted:
             (folder / "package.json").write_text('{"private": true}\n', encoding="utf-8")
             _run([npm, "install", *NPM_OPTIONS, *wanted], folder)
@@ -48,7 +48,7 @@ def install_from_npm(folder: Path, packages: Sequence[str]) -> Path:
 
 
 def install_from_pypi(folder: Path, requirement: str) -> Path:
-    """The interpreter of a virtual environment that has the requirement."""
+    """Install the requirement into a virtual environment, unless it is installed; returns its interpreter."""
     python = folder / "bin" / "python"
     stamp = folder / "installed.txt"
     if not stamp.exists() or stamp.read_text(encoding="utf-8") != requirement:
@@ -60,7 +60,7 @@ def install_from_pypi(folder: Path, requirement: str) -> Path:
 
 
 def node(minimum: tuple[int, int]) -> Path:
-    """A Node that is new enough: the machine's own, else npm's package of it."""
+    """A Node of at least this version: the machine's own, else the one from npm."""
     found = shutil.which("node")
     if found is not None and _version(found) >= minimum:
         return Path(found)
@@ -83,7 +83,7 @@ def _run(words: Sequence[str], folder: Path) -> None:
 
 
 def _reason(said: str) -> str:
-    """Of what npm or pip said, the line that tells why."""
+    """The line of npm's or pip's output that gives the reason of the failure."""
     lines = [line.removeprefix("npm error").strip() for line in said.splitlines()]
     lines = [line for line in lines if line and "complete log of this run" not in line]
     return next((line for line in lines if "reason:" in line or "failed" in line), [*lines, "no reason given"][0])

@@ -1,4 +1,4 @@
-"""What do the reference pages say? What the code says: they are made from its tables.
+"""Are the reference pages current? They are generated from the tables in the code.
 
 python -m tools.reference            writes docs/reference/{tools,commands,answers,settings,errors}.md
 python -m tools.reference --check    exits with 1 and names the pages that are not current
@@ -190,7 +190,7 @@ The fields of `data` in each envelope. Fields that are empty or unset are left o
 
 
 def field_name(field: dataclasses.Field[Any]) -> str:
-    """As JSON has it; with the old name where there is one."""
+    """A field's name in JSON, with the old name if it was renamed."""
     if field.metadata.get("names") == answers.RENAMED["names"]:
         return f"{code(json_name(field.name))} (in this version also {code(camel(field.name))})"
     return code(camel(field.name))
@@ -335,7 +335,7 @@ def made(name: str) -> str:
 
 
 def stale() -> list[str]:
-    """Pages that do not say what the code says."""
+    """Pages that are not current."""
     there = {name: FOLDER / name for name in PAGES}
     return [
         name for name, path in there.items() if not path.is_file() or path.read_text(encoding="utf-8") != made(name)

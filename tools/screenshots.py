@@ -1,9 +1,9 @@
-"""How does the page look? Pictures of it for the README and the guide, light and dark, of the example workspace.
+"""How does the page look? Screenshots of the example workspace for the README and the guide, light and dark.
 
     python -m tools.screenshots [FOLDER]
 
-Needs Chromium (Debian: apt install chromium). The example is copied, given a near-duplicate, two months of made-up
-use and one change, and served by `skm ui`; nothing outside of the pictures' folder (docs/images) is written.
+Needs Chromium (Debian: apt install chromium). A copy of the example gets a near-duplicate, two months of made-up use
+and one change, and is served by `skm ui`; nothing is written outside the folder of the screenshots (docs/images).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "harbour-bikes"
 PICTURES = ROOT / "docs" / "images"
 WINDOW = {"width": 1000, "height": 600}
-# Without colours at the edges of letters a picture is smaller.
+# Without subpixel anti-aliasing, screenshots are smaller.
 FLAGS = (
     "--disable-gpu",
     "--no-first-run",
@@ -40,7 +40,7 @@ DAYS = 55
 
 
 def prepare(root: Path) -> dict[str, str]:
-    """The example with something to see; returns the address of each picture's page."""
+    """Copy the example and add data to show; returns the address of each screenshot's page."""
     shutil.copytree(EXAMPLE, root, ignore=shutil.ignore_patterns(".spec-kit-memory"))
     (root / ".spec-kit-memory").mkdir()
     text = (root / NEWEST).read_text(encoding="utf-8")

@@ -1,9 +1,9 @@
-"""What does an agent's host really send to its model? A server in place of the model, which plans nothing by itself.
+"""What does an agent's host send to its model? A server in place of the model, with scripted answers.
 
 It answers every request that offers tools with the next planned tool call, and with a text when the plan is done;
-a request without tools (a title, a summary) gets a text. Each request is kept as it came, so that one can see what
-reached the model. It speaks Anthropic's messages, OpenAI's chat completions and responses, and Gemini's
-generateContent, streamed or whole.
+a request without tools (a title, a summary) gets a text. Each request is recorded, to see what reached the model.
+It implements Anthropic's messages, OpenAI's chat completions and responses, and Gemini's generateContent, streamed or
+not.
 
     with ScriptedModel([Call("memory_search", {"query": "why MQTT"})]) as model:
         run_the_host(base_url=model.url)
@@ -33,9 +33,9 @@ LONGEST_BODY = 64 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Call:
-    """A tool to call. Hosts put their own words before a tool's name, so it is found by how it ends.
+    """A tool to call. Hosts prefix the names of tools, so a tool is found by the end of its name.
 
-    An argument that is a pattern becomes its first group where the request has it, as a model would copy it from there.
+    An argument that is a pattern is replaced by its first group in the request's text, as a model would copy it.
     """
 
     tool: str
@@ -59,29 +59,29 @@ def _filled(arguments: Mapping[str, Any], text: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Request:
-    """What a host sent to its model, in the words that the four forms have in common."""
+    """A request of a host to its model, with the fields that all four APIs have in common."""
 
     form: str
     path: str
     body: Mapping[str, Any]
-    tools: tuple[str, ...]  # names as the host gives them
-    results: tuple[str, ...]  # what tools answered so far, as text
+    tools: tuple[str, ...]  # names, with the host's prefixes
+    results: tuple[str, ...]  # tool results so far, as text
 
     @property
     def text(self) -> str:
-        """Everything in it, to look for words in."""
+        """The whole body as JSON, to search in."""
         return json.dumps(self.body, ensure_ascii=False)
 
     def find_tool(self, name: str) -> str | None:
         return next((tool for tool in self.tools if tool == name or tool.endswith(name)), None)
 
 
-# --- the four forms ------------------------------------------------------------------
+# --- the four APIs -------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Form:
-    """How one provider's requests are read and its answers written."""
+    """How one provider's requests are parsed and its responses written."""
 
     name: str
     read: Callable[[Mapping[str, Any]], tuple[list[str], list[str]]]  # names of tools, texts of results
@@ -93,12 +93,12 @@ _numbers = count(1)
 
 
 def _id(kind: str) -> str:
-    """Hosts join what has one id, and wait for ever for the answer to a call that they have had."""
+    """A new id. Hosts merge items with equal ids, and never finish a call whose id they have seen before."""
     return f"{kind}_{next(_numbers)}"
 
 
 def _texts(content: Any) -> str:
-    """Text of content blocks, however deep they lie."""
+    """The text of content blocks, at any depth."""
     if isinstance(content, str):
         return content
     if isinstance(content, Mapping):
@@ -206,7 +206,7 @@ def _chat_events(
 def _responses_read(body: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     tools = []
     for tool in body.get("tools") or ():
-        if tool.get("type") == "namespace":  # Codex keeps a server's tools together
+        if tool.get("type") == "namespace":  # Codex groups the tools of a server
             tools += [f"{tool['name']}/{inner['name']}" for inner in tool.get("tools", ())]
         elif "name" in tool:
             tools.append(tool["name"])
@@ -306,7 +306,7 @@ GEMINI = Form("gemini", _gemini_read, _gemini_whole, _gemini_events)
 
 
 def form_of(path: str) -> Form | None:
-    """Which provider does this address belong to?"""
+    """The API that this address belongs to; None for none of the four."""
     plain = path.partition("?")[0].rstrip("/")
     if plain.endswith("/messages"):
         return ANTHROPIC
@@ -321,13 +321,13 @@ def form_of(path: str) -> Form | None:
 
 
 class ScriptedModel:
-    """A local server that plays the model. `requests` holds what was sent to it, in order."""
+    """A local server in place of a model. `requests` are those that it received, in order."""
 
     def __init__(self, plan: Sequence[Call], *, final: str = FINAL) -> None:
         self.plan = tuple(plan)
         self.final = final
         self.requests: list[Request] = []
-        self.unknown: list[str] = []  # addresses that no form has
+        self.unknown: list[str] = []  # requested addresses that belong to no API
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
@@ -348,7 +348,7 @@ class ScriptedModel:
 
     @property
     def turns(self) -> list[Request]:
-        """The requests that offered one of the planned tools: the agent's own, not its titles and summaries."""
+        """The requests that offered one of the planned tools, which those for titles and summaries do not."""
         return [request for request in self.requests if any(request.find_tool(call.tool) for call in self.plan)]
 
     def answer(self, form: Form, path: str, body: Mapping[str, Any]) -> tuple[str | None, Mapping[str, Any], str]:
@@ -409,7 +409,7 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(data)
 
         def log_message(self, *_: object) -> None:
-            """Requests are kept, not printed."""
+            """Does nothing: requests are recorded, not printed."""
 
     return Handler
 
@@ -420,7 +420,7 @@ def _event(name: str | None, data: dict[str, Any] | str) -> str:
 
 
 def _decoded(data: bytes, encoding: str) -> bytes:
-    """Bodies may come compressed; what only a newer Python or a package can read is said by name."""
+    """Decompress a body; zstd needs the package `zstandard`."""
     if encoding == "gzip":
         return gzip.decompress(data)
     if encoding == "deflate":

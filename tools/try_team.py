@@ -1,6 +1,6 @@
-"""Does a team server work, from nothing? PostgreSQL, two projects in git, two people, two replicas, a question.
+"""Does a team server work from scratch? PostgreSQL, two projects in git, two people, two replicas, saves and searches.
 
-python -m tools.try_team        everything is made in a temporary folder and removed at the end
+python -m tools.try_team        uses a temporary folder, which is removed at the end
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ERA = "2026-07-28"
 
 
 def skm(url: str, *words: str) -> Any:
-    """A command of ours, answered as JSON."""
+    """Run one of our commands with --json; returns its data."""
     done = subprocess.run(
         [sys.executable, "-m", "spec_kit_memory", *words, "--index", url, "--json"],
         stdout=subprocess.PIPE,
@@ -46,7 +46,7 @@ def git(*words: str, folder: Path) -> str:
 
 
 def repository(folder: Path, name: str, note: str) -> Path:
-    """A bare repository with one note in it."""
+    """Create a bare repository with one note."""
     work, bare = folder / f"{name}-work", folder / f"{name}.git"
     (work / "specs" / f"001-{name}" / "memory").mkdir(parents=True)
     (work / "specs" / f"001-{name}" / "memory" / "first.md").write_text(f"# Notes of the {name}\n\n{note}\n")

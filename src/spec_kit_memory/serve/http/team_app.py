@@ -1,7 +1,7 @@
 """How is a team served? One address for many people and projects: MCP, the page, calls of git hosts, and its own state.
 
 Everything but `/healthz`, `/readyz` and signed calls of git hosts needs a token. Any number of replicas share the
-database, and none keeps anything that another would miss.
+database, and no replica keeps state that another one needs.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ METADATA = "/.well-known/"
 
 
 class Team:
-    """What the replicas of one server have in common, and what this one has open."""
+    """The state that all replicas share, in the database, and the projects that this replica has open."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Team:
         return True
 
     def call(self, name: str, body: bytes, signature: str) -> bool:
-        """A git host says that something was pushed. An unknown name and a bad signature are the same."""
+        """Handle a git host's call after a push. Unknown names and wrong signatures are refused alike."""
         secret = self.registry.hook_secret(name)
         digest = hmac.new((secret or secrets.token_urlsafe(32)).encode(), body, hashlib.sha256).hexdigest()
         same = hmac.compare_digest(f"sha256={digest}".encode(), signature.encode("utf-8", "replace"))
@@ -156,7 +156,7 @@ class _TeamDoors:
             await self._page(scope, receive, send)
 
 
-# --- what the server says of itself ----------------------------------------------------------------
+# --- health, metrics and calls of git hosts --------------------------------------------------------
 
 
 def _own_routes(team: Team) -> ASGIApp:
@@ -221,7 +221,7 @@ def serve_team(
     audience: str | None = None,
     rights: str | None = None,
 ) -> None:
-    """Serve until told to stop."""
+    """Serve until stopped."""
     folder = _data_folder(data)
     settings = settings_module.load(folder, overrides=flags)
     if not settings.on_server:
@@ -251,17 +251,17 @@ def serve_team(
         run(app, listening, team.projects)
     finally:
         stopping.set()
-        worker.join(TOLD_SECONDS)  # a round that takes longer is done again by whoever comes next
+        worker.join(TOLD_SECONDS)  # a round that takes longer is repeated by another replica, or after the next start
 
 
 def domain_of(allowed_hosts: Sequence[str]) -> str:
-    """What all replicas write into commits as their domain: the name that people reach the server by, where there is
-    one; a replica's own name may be another with every start of a container."""
+    """The domain that all replicas write into commits: the name that people reach the server by, or empty. Not the host
+    name of a replica, which may change whenever its container starts."""
     return urlsplit(f"//{allowed_hosts[0]}").hostname or "" if allowed_hosts else ""
 
 
 def _data_folder(data: str | None) -> Path:
-    """Where the server keeps what is its own; the settings of no repository are read there."""
+    """The server's own folder, created if necessary; it contains no repository's settings."""
     folder = Path(data).expanduser() if data else None
     if folder is None:
         folder = settings_module.user_state_folder(otherwise="name one with --data") / "team"
@@ -300,7 +300,7 @@ def _jwt(issuer: str | None, audience: str | None, grants: Sequence[Grant]) -> T
 def _page(team: Team, host: str, port: int, allowed_hosts: Sequence[str]) -> ASGIApp | None:
     from spec_kit_memory.serve.page.team_page import TeamPageAccess, team_page
 
-    # Behind a proxy it listens on loopback and is reached by another name.
+    # Behind a TLS proxy, the server listens on loopback and is reached by another name.
     secure = not is_loopback(host) or bool(allowed_hosts)
     access = TeamPageAccess(team, names=own_names(host, allowed_hosts), port=port, secure=secure)
     return team_page(team, access)

@@ -1,7 +1,7 @@
-"""How does MCP serve many projects? Each call is routed to the project that it names, as that caller has it.
+"""How does MCP serve many projects? Each call is routed to the project that it names, with the caller's rights.
 
-`project` and `projects` are taken out of a call before it is read: everything behind is the server of one workspace.
-A caller with access to only one project is shown neither and needs neither.
+`project` and `projects` are removed from a call's arguments before they are validated; the rest is handled by the
+server of one workspace. A caller with access to only one project neither sees nor needs these parameters.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 __all__ = ["SHARED_VIEW", "build_team_server", "caller_for"]
 
-# Beyond one's own view they are for admins, who see the index as a whole; personal memories are in nobody's.
+# For these, admins see the whole index and others their own view. Personal vaults are not on the server.
 WHOLE_VIEW = frozenset(("health", "stats"))
-# A project's checkpoints are everybody's in it, so that an admin can restore what a writer made. They have what is
-# shared: nobody's own notes are in one, or changed by one.
+# Checkpoints belong to the project, so that an admin can restore one that a writer made. They contain shared memories
+# only, never a person's own notes.
 SHARED_VIEW = frozenset(
     ("checkpoint_create", "checkpoint_list", "checkpoint_diff", "checkpoint_restore", "checkpoint_delete")
 )
@@ -50,7 +50,7 @@ _URI = re.compile(r"memory://(?P<project>[^/]+)/(?P<rest>.+)")
 def caller_for(
     access: Access, caller: Caller, *, project: str = "", verb: str | None = None, connection: str = ""
 ) -> Caller:
-    """The workspace's own caller as this person, with the view that the verb has for them in the project."""
+    """The workspace's own caller with this user, and with the scope that the verb has for them in the project."""
     is_whole = verb in WHOLE_VIEW and access.role(project) is Role.ADMIN
     scope = Scope() if is_whole or verb in SHARED_VIEW else replace(caller.scope, user=access.user.id)
     return replace(
@@ -66,13 +66,13 @@ def caller_for(
 def build_team_server(
     projects: OpenProjects, *, access_of: Callable[[Context], Access], lean: bool = False
 ) -> Server[Any]:
-    """The MCP server over many projects. `access_of` says who sent a request, and what they may do."""
+    """The MCP server over many projects. `access_of` returns the user of a request and their rights."""
     tools = tuple(tool for tool in TOOLS if tool.lean or not lean)
     return server_of(_TeamServed(projects, tools, access_of), schema_of=_full_schema)
 
 
 def _full_schema(tool: Tool) -> dict[str, Any]:
-    """With the parameters of a team server."""
+    """A tool's schema with the additional parameters of a team server."""
     schema = input_schema(tool)
     properties: dict[str, Any] = {**schema["properties"], "project": {"type": "string"}}
     if tool.request is SearchRequest:
@@ -142,9 +142,9 @@ class _TeamServed:
     async def _search(
         self, ctx: Context, access: Access, names: Sequence[str], request: Request
     ) -> types.CallToolResult:
-        """One question to several projects, at the same time, and one answer within one budget.
+        """Search several projects concurrently and join their answers within one budget.
 
-        A project that cannot answer is named beside what the others do.
+        The answer names projects that failed; if all did, it is the first one's error.
         """
         tool = BY_NAME["memory_search"]
         assert isinstance(request, SearchRequest)
@@ -174,7 +174,7 @@ class _TeamServed:
     # --- resources
 
     async def list_resources(self, ctx: Context, params: Any) -> types.ListResourcesResult:
-        """The folders of the one project, or the rules of each: listing must not open everything there is."""
+        """The folders of a single project, or else the rules of each, because a list must not open every project."""
         access = self.access_of(ctx)
         names = access.projects
         if len(names) == 1:
@@ -268,7 +268,7 @@ def _search(workspace: Workspace, request: SearchRequest) -> SearchAnswer:
 
 
 def _taken_out(given: Mapping[str, Any] | None) -> tuple[dict[str, Any], str | None, list[str] | None]:
-    """The arguments without `project` and `projects`, and those; lenient like every other parameter."""
+    """The arguments without `project` and `projects`, and those two, read as leniently as other parameters."""
     arguments = dict(given or {})
     project, projects = arguments.pop("project", None), arguments.pop("projects", None)
     if project is not None and not isinstance(project, str):

@@ -1,8 +1,8 @@
-"""Who may see the page? Whoever opened the address that this process printed, or gave its token; from here only.
+"""Who may see the page? A browser that opened the printed address, or whose user entered the server's token.
 
-The token of an address is exchanged once for a cookie. Host and Origin are checked, so that a page of another site
-can neither reach this one through a name of its own nor post a form to it; every change carries a token of its
-session as well. What a browser may load is named in the Content-Security-Policy: nothing but our own files.
+The token in the printed address is exchanged once for a cookie. Host and Origin are checked, so that another site can
+neither reach the page through a name of its own nor post a form to it; every change also carries the CSRF token of its
+session. The Content-Security-Policy lets the browser load only our own files.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-_HOST = re.compile(r"(?:[\w.-]+|\[[\da-fA-F:.]+\])(?::\d{1,5})?", re.ASCII)  # a name and a port, and nothing else
-LONGEST_ADDRESS = 4096  # Python reads no number of more than 4,300 digits, and fails
+_HOST = re.compile(r"(?:[\w.-]+|\[[\da-fA-F:.]+\])(?::\d{1,5})?", re.ASCII)  # a name with an optional port
+LONGEST_ADDRESS = 4096  # an id in the path must have fewer than 4,300 digits, or int() raises
 HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
-    # Not "no-referrer": with it browsers send the Origin "null" with a form.
+    # Not "no-referrer", which makes browsers send the Origin "null" with a form.
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -54,20 +54,20 @@ HEADERS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What a change did, shown once on the next page, with what takes it back."""
+    """The result of a change, shown once on the next page, with the means to undo it."""
 
     text: str
     hints: tuple[str, ...] = ()
-    operation: str = ""  # for undo
+    operation: str = ""  # of the ledger, for undo
     failed: bool = False
-    # The form that takes back what is no operation of the ledger: its address and what it sends.
+    # The form that undoes a change that is not an operation of the ledger: its address and its fields.
     back_to: str = ""
     back_form: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Visit:
-    """One browser that was let in."""
+    """The session of one browser."""
 
     csrf: str
     until: float
@@ -82,7 +82,7 @@ class Visit:
 
 
 class PageAccess:
-    """The sessions of one server. `token` opens one by a form, again and again; `open_to_all`: nobody needs any."""
+    """The sessions of one server. `token` can be entered in a form to open one; with `open_to_all`, none is needed."""
 
     def __init__(
         self,
@@ -106,18 +106,18 @@ class PageAccess:
 
     @property
     def cookie(self) -> str:
-        """Its name has the port: browsers send cookies to every port of a host, and each server must know its own."""
+        """The cookie's name. It contains the port, because browsers send a host's cookies to servers on all ports."""
         return f"skm_{self.port}"
 
     def invite(self) -> str:
-        """A token for an address. It works once."""
+        """A token for the printed address; it works once."""
         token = secrets.token_urlsafe(32)
         with self._lock:
             self._invitations.add(_digest(token))
         return token
 
     def exchange(self, token: str) -> str | None:
-        """The cookie for an invitation; None if it was used or never made."""
+        """The cookie for an invitation; None if it is unknown or was used already."""
         digest = _digest(token)
         with self._lock:
             if digest not in self._invitations:
@@ -126,7 +126,7 @@ class PageAccess:
         return self.admit()
 
     def sign_in(self, token: str) -> str | None:
-        """The cookie for the server's own token."""
+        """The cookie for the server's own token; None for any other token."""
         return self.admit() if self._token and hmac.compare_digest(_digest(token), self._token) else None
 
     def admit(self) -> str:
@@ -148,14 +148,15 @@ class PageAccess:
         with self._lock:
             self._visits.pop(_digest(request.cookies.get(self.cookie, "")), None)
 
-    # --- where a request comes from
+    # --- origin of a request
 
     def is_named(self, host: str) -> bool:
-        """Is it one of our own names? A name that an attacker points at this machine is not."""
+        """Is this one of the server's own names, and not one that an attacker points at this machine?"""
         return _HOST.fullmatch(host) is not None and _name_of(f"//{host}") in self.names
 
     def is_from_here(self, headers: Mapping[str, str]) -> bool:
-        """Does a change come from a page of ours? Browsers say so; what says nothing has no cookie to abuse."""
+        """Does a change come from our own page? Browsers send these headers; a client without them has no cookie that
+        another site could abuse."""
         origin = headers.get("origin")
         if origin is not None:
             scheme, _, place = origin.lower().partition("://")
@@ -180,7 +181,7 @@ def _digest(token: str) -> bytes:
 
 
 class GuardedPage:
-    """Refuses what comes under another name, and gives every answer its headers."""
+    """Middleware that refuses requests for other host names, and adds the security headers to every answer."""
 
     def __init__(self, app: ASGIApp, access: PageAccess) -> None:
         self._app = app
@@ -188,7 +189,7 @@ class GuardedPage:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            return  # nothing else is spoken here
+            return  # only HTTP is served
         hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
 
         async def send_with_headers(message: Message) -> None:

@@ -1,4 +1,4 @@
-"""What can be changed from a page? Each form is one call of a verb, told where it was made, with what takes it back."""
+"""What can be changed from a page? Each form calls one verb; the page then shows the result, with a way to undo it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["CHANGES", "ChangeDone", "Sent"]
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What a form sent, and what stands in its address."""
+    """The fields of a form, and the parameters in its address."""
 
     path: Mapping[str, Any]
     form: Mapping[str, str]
@@ -52,19 +52,19 @@ class Sent:
         return [line.strip() for line in self.form.get(name, "").splitlines() if line.strip()]
 
 
-# Advice that the page's own button makes needless.
+# Codes of advice on undo, which the page leaves out because it has a button for that.
 TAKES_BACK = frozenset({"take-back", "take-back-on-page"})
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeDone:
     notice: Notice
-    to: str = ""  # "": back to where the form was
+    to: str = ""  # address of the next page; empty for the page of the form
 
 
 def _change(workspace: Workspace, about: int | str | None, change: Callable[[], Answer], *, to: str = "") -> ChangeDone:
-    """With the operation that takes it back: the newest one `about` this memory, or of this kind, unless it was there
-    before, as everything was already as wanted."""
+    """Make a change and find its operation for undo: the newest one `about` this memory id, or of this kind. If that
+    existed before, the change had no effect and there is nothing to undo."""
     memory_id, kind = (about, "") if isinstance(about, int) else (None, about)
 
     def newest() -> str:
@@ -83,10 +83,10 @@ def _sentence(answer: Answer) -> str:
 
 
 def update(workspace: Workspace, sent: Sent) -> ChangeDone:
-    """Only what was sent, and differs from what is there, is written."""
+    """Write only fields that were sent and differ from the current values."""
     card = workspace.examine(sent.id).memory
     values: dict[str, Any] = {}
-    # What is hidden in a text is shown in the form, and sent back so.
+    # The form shows hidden characters as codes and sends them back like that, which is no change.
     there = {"title": card.title, "tier": card.tier, "type": card.context_type}
     for name, value in there.items():
         if name in sent.form and (wanted := sent.needed(name)) not in (value, visible(value)):
@@ -124,7 +124,7 @@ def forget(workspace: Workspace, sent: Sent) -> ChangeDone:
 
 
 def merge(workspace: Workspace, sent: Sent) -> ChangeDone:
-    """`id` gives way; the other one stays, and that is where one looks next."""
+    """Merge memory `id` into another one, and go to that one's page."""
     into = sent.number("into")
     return _change(workspace, into, lambda: workspace.merge(sent.id, into), to=sent.text("then"))
 

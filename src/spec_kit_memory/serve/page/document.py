@@ -1,7 +1,7 @@
-"""How is a memory's text shown? As HTML that can do nothing: its author is anybody.
+"""How is a memory's text shown? As harmless HTML, because its author is not trusted.
 
-Markdown is rendered without raw HTML, and what comes out is cleaned once more by a sanitiser. Pictures become words,
-links lead only to other sites, and signs that turn the direction of a line are shown instead of obeyed.
+Markdown is rendered without raw HTML, and the result is cleaned once more by a sanitiser. Images become text, links
+lead only to other sites, and characters that are invisible or change the direction of a line are shown as codes.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LONGEST", "html_of", "section_id", "visible"]
 
-LONGEST = 200_000  # characters that are rendered; the rest is one link away, as plain text
-# What an agent reads and a person does not see: signs that turn the direction of a line, have no width, or control a
-# terminal; more than one joiner or variation in a row, which no script needs; and letters of the block of tags.
+LONGEST = 200_000  # characters that are rendered; a link shows the whole text unrendered
+# Characters that an agent reads and a person does not see: those that change the direction of a line, have no width, or
+# control a terminal; several joiners or variation selectors in a row, which no script needs; and Unicode tag letters.
 _UNSEEN = re.compile(
     "(?P<flag>\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f)"
     "|(?P<tags>[\U000e0000-\U000e007f]+)"
@@ -35,19 +35,19 @@ _TAGS = {
     "a", "blockquote", "br", "code", "del", "div", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p",
     "pre", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
 }  # fmt: skip
-_NAMED = ("h1", "h2", "h3", "h4", "h5", "h6", "p", "ul", "blockquote")  # blocks that a section may begin with
+_NAMED = ("h1", "h2", "h3", "h4", "h5", "h6", "p", "ul", "blockquote")  # blocks that may carry a section's id
 _ATTRIBUTES = {"a": {"href"}, "div": {"class", "tabindex"}, "ol": {"id", "start"}, **{tag: {"id"} for tag in _NAMED}}
 _SCHEMES = {"http", "https", "mailto"}
 _SAFE_ID = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def visible(text: str) -> str:
-    """A text in which nothing is hidden, and nothing turns the direction of what follows."""
+    """The text with every invisible or direction-changing character replaced by a visible code."""
     return _UNSEEN.sub(_named, text)
 
 
 def _named(unseen: re.Match[str]) -> str:
-    if unseen["flag"]:  # of a part of a country: seen
+    if unseen["flag"]:  # tag letters that encode a visible flag, such as Scotland's
         return unseen[0]
     if unseen["tags"]:
         letters = (chr(ord(sign) & 0x7F) for sign in unseen[0])
@@ -57,12 +57,12 @@ def _named(unseen: re.Match[str]) -> str:
 
 
 def section_id(name: str) -> str:
-    """The id of a section in our page: never one that a script of ours looks for."""
+    """The id of a section in our page; the prefix keeps it apart from ids that our scripts use."""
     return f"section-{_SAFE_ID.sub('-', name)[:80]}"
 
 
 def html_of(text: str, *, sections: Sequence[Section] = (), first_line: int = 1) -> str:
-    """Clean HTML of markdown; `sections` get ids. `first_line` is the line of the file that the text begins with."""
+    """Render markdown as sanitised HTML; `sections` get ids. The text begins at line `first_line` of its file."""
     reader = _reader()
     tokens = reader.parse(visible(text[:LONGEST]))
     _name_sections(tokens, sections, first_line)
@@ -74,7 +74,7 @@ def html_of(text: str, *, sections: Sequence[Section] = (), first_line: int = 1)
         url_schemes=_SCHEMES,
         link_rel="noopener noreferrer nofollow",
     )
-    # No attribute begins so: it is a text that speaks of an address of ours, and stays as it was written.
+    # No attribute starts with "/", so this is text. Escaping the quote keeps `below` in `routes` from changing it.
     return clean.replace('="/', "=&quot;/")
 
 
@@ -113,7 +113,7 @@ def _reader() -> MarkdownIt:
 
 
 def _raw(_self: Any, tokens: Sequence[Any], index: int, *_: Any) -> str:
-    """A comment says something to programs; any other HTML is shown as it is written."""
+    """Hide comments, and show any other HTML as source text."""
     content = tokens[index].content
     if content.lstrip().startswith("<!--"):
         return ""

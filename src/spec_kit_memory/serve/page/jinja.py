@@ -1,4 +1,4 @@
-"""How do templates say dates, numbers and names? The one environment of the page's templates."""
+"""How do templates format dates, numbers and names? The Jinja environment of the page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from spec_kit_memory.serve.page.static_files import address
 
 __all__ = ["html"]
 
-# Every tier and state has a sign beside its colour.
+# Every tier and state has a symbol in addition to its colour.
 SIGNS = {
     "constitutional": "◆",
     "critical": "▲",
@@ -38,8 +38,8 @@ SIGNS = {
 }
 
 
-EXCERPT_LINES, EXCERPT = 12, 800  # three lines of them are shown
-_RULE = re.compile(r"#|<!--|---|```|\|[\s:|-]+$")  # begins a line of markdown that says nothing by itself
+EXCERPT_LINES, EXCERPT = 12, 800  # lines and characters; the style sheet shows three lines
+_RULE = re.compile(r"#|<!--|---|```|\|[\s:|-]+$")  # begins a line of markdown that is no text
 _SIGNS = re.compile(r"\*\*(?=\S)|(?<=\S)\*\*|`+|^[-*+] (?:\[[ xX]\] )?|^\| *|\|$")
 
 
@@ -69,7 +69,7 @@ def _environment() -> Environment:
         "excerpt": _excerpt,
         "sentence": lambda text: f"{text[:1].upper()}{text[1:]}",
         "tail": _tail,
-        "as_is": lambda value: escape(str(value)),  # what a form sends back and nobody reads
+        "as_is": lambda value: escape(str(value)),  # for hidden fields, which are sent back and not shown
         "said": _said,
         "address": lambda name: quote(str(name), safe="/"),
     }
@@ -78,7 +78,7 @@ def _environment() -> Environment:
 
 
 def _rendered(value: Any) -> Any:
-    """What is put in: enums by their value, and no text that turns the direction of the page."""
+    """Convert an inserted value: enums to their values, and text without hidden characters."""
     if isinstance(value, Enum):
         value = value.value
     if isinstance(value, Advice):
@@ -89,13 +89,13 @@ def _rendered(value: Any) -> Any:
 
 
 def _advice(text: str) -> str:
-    """Advice without what names a command: here are buttons for that."""
+    """Advice without the clauses that name a command: the page has buttons for those."""
     clauses = [clause for clause in re.split(r"(?<=[:;.]) ", str(text)) if "`" not in clause]
     return " ".join(clauses).rstrip(":;. ")
 
 
 def _excerpt(text: str, title: str = "") -> str:
-    """The words of a passage, without the signs of its markup, and without a heading unless it says something new."""
+    """The text of a passage without markup; headings only if there is no other text, and not the title."""
     lines = [line.strip() for line in str(text).split("\n") if line.strip()]
     headings = [line.lstrip("# ") for line in lines if line.startswith("#")]
     shown = [line for line in lines if not _RULE.match(line)]
@@ -104,20 +104,20 @@ def _excerpt(text: str, title: str = "") -> str:
 
 
 def _with_query(path: str, query: Mapping[str, str], **changed: str | None) -> str:
-    """An address with some parameters changed; None or nothing takes one out."""
+    """An address with some parameters changed; None or an empty value removes one."""
     merged = {name: value for name, value in ({**query, **changed}).items() if value}
     return f"{path}?{urlencode(merged)}" if merged else path
 
 
 def _said(value: Any) -> str:
-    """A value of a memory's front matter, as words."""
+    """A value of a memory's front matter as text."""
     if isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value):
         return ", ".join(value) or "none"
     return value if isinstance(value, str) else _json(value)
 
 
 def _tail(path: str, most: int = 44) -> str:
-    """The end of a path, which is what tells it from its neighbours: as many of its last names as there is room for."""
+    """The end of a path, which differs most between files: as many of its last names as fit."""
     names = str(path).split("/")
     shown = names.pop()
     while names and len(names[-1]) + 1 + len(shown) <= most:

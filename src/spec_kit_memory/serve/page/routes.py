@@ -1,7 +1,7 @@
-"""Which addresses does the page have, and how does an answer of the workspace become one of them?
+"""Which addresses does the page have, and how does an answer of the workspace become a response?
 
-Every page has its JSON beside it, at the same address with `.json`. Pages are made in worker threads, with a
-workspace as an observer has it: viewing a memory does not count as use.
+The data of every page is also available as JSON, at the same address with `.json`. Pages are rendered in worker
+threads, with the workspace in observer mode: viewing a memory does not count as use.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def page_app(live: LiveWorkspace, access: PageAccess) -> ASGIApp:
 
 
 def app_of(page: Page, access: PageAccess, *, below: str = "", more: Sequence[Route] = ()) -> ASGIApp:
-    """The addresses of a page; those of a workspace are `below` a path of its own where there are several."""
+    """The application of a page. With several workspaces, the addresses of each are `below` a path of its own."""
     routes = [
         *more,
         Route("/", page.front, methods=["GET"]),
@@ -60,7 +60,7 @@ def app_of(page: Page, access: PageAccess, *, below: str = "", more: Sequence[Ro
         Route("/static/{name:path}", serve_static, methods=["GET"]),
     ]
     for path, view in views.PAGES.items():
-        # The address with .json first: a folder's name may have anything in it.
+        # The address with .json first, because the pattern of a folder's name would match it too.
         routes.append(Route(f"{below}{path}.json", partial(page.show, view, True), methods=["GET"]))
         routes.append(Route(f"{below}{path}", partial(page.show, view, False), methods=["GET"]))
     routes += [
@@ -71,7 +71,7 @@ def app_of(page: Page, access: PageAccess, *, below: str = "", more: Sequence[Ro
 
 
 class Page:
-    """One workspace for whoever is let in. `TeamPage` has many, and knows who it is."""
+    """The page of one workspace, equal for all visitors. `TeamPage` has several, and knows its visitors."""
 
     team = False
 
@@ -84,22 +84,22 @@ class Page:
 
     @contextmanager
     def _workspace(self, request: Request, visit: Visit, *, observer: bool = False) -> Iterator[Workspace]:
-        """The workspace that an address is about, as this visitor has it."""
+        """The workspace that a request is about, as this visitor sees it."""
         with self._live.use() as workspace:
             yield workspace.for_caller(replace(workspace.caller, observer=True)) if observer else workspace
 
     def _about(self, request: Request, visit: Visit) -> dict[str, Any]:
-        """What every page says of where it is."""
+        """Template values about the workspace, for every page."""
         with self._live.use() as workspace:
             root = workspace.settings.root
         return {"workspace": root.name, "workspace_path": str(root), "project": "", "projects": (), "base": ""}
 
-    # --- who comes in
+    # --- sign-in
 
     async def front(self, request: Request) -> Response:
-        """The address that was printed leads here, with its token; who is in already goes on to search."""
+        """The printed address, with its token; visitors with a session are redirected to search."""
         token = request.query_params.get("token")
-        # Programs that look ahead at a link ask for its head; that uses nothing up.
+        # Link previews send HEAD requests, which must not use up the token.
         if token is not None and request.method == "GET":
             value = self._access.exchange(token)
             if value is not None:
@@ -148,7 +148,7 @@ class Page:
         return answer
 
     async def theme(self, request: Request) -> Response:
-        """Light or dark is the browser's own affair: no session, no change."""
+        """Set the theme in a cookie; needs no session and changes nothing else."""
         theme = request.query_params.get("to", "")
         answer = RedirectResponse(_local(request.query_params.get("next", "")), status_code=303)
         if theme in THEMES:
@@ -183,7 +183,7 @@ class Page:
                 return Response(render.compact(data), media_type="application/json")
             partly = request.headers.get("hx-request") == "true" and page_view.part
             return self._html(request, visit, page_view.part if partly else page_view.template, page_view)
-        except Exception as error:  # noqa: BLE001 - the edge: a page that says what is wrong
+        except Exception as error:  # noqa: BLE001 - the edge: every failure becomes a page that explains it
             return self._failure(request, visit, error, as_json=as_json)
 
     def _view(self, view: Callable[..., views.PageView], request: Request, visit: Visit) -> views.PageView:
@@ -257,7 +257,7 @@ class Page:
         return RedirectResponse(to, status_code=303)
 
     def _base(self, request: Request) -> str:
-        """What stands before the addresses of this request's workspace."""
+        """The path prefix of this request's workspace."""
         return ""
 
     def _done(
@@ -273,12 +273,12 @@ class Page:
             return changes.ChangeDone(Notice(rendered["message"], hints=(rendered["hint"],), failed=True))
 
 
-# Addresses in our own templates; what a memory says is escaped or cleaned, and has none of these.
+# Addresses in our own templates; text of memories is escaped or sanitised and cannot match.
 _ADDRESS = re.compile(r'(\s(?:href|action|formaction|hx-get|hx-post)=")(/(?!/|static/|theme|sign-|projects|p/)[^"]*")')
 
 
 def below(page: str, base: str) -> str:
-    """The page with its addresses below a project's own."""
+    """The page with the prefix `base` added to its addresses."""
     return _ADDRESS.sub(rf"\g<1>{base}\g<2>", page) if base else page
 
 
@@ -288,7 +288,7 @@ def _here(request: Request) -> str:
 
 
 def _local(address: str) -> str:
-    """An address of this page, whatever was sent: never one of another site."""
+    """The given address if it is one of this site, else that of search: never redirect to another site."""
     local = address.startswith("/") and not address.startswith(("//", "/\\")) and "\\" not in address
     return address if local and address.isprintable() else "/search"
 
@@ -299,7 +299,7 @@ def _theme(request: Request) -> str:
 
 
 async def read_form(request: Request) -> dict[str, str]:
-    """What a form sent; nothing where it is no form of ours, too long, or has too many fields."""
+    """The fields of a form; empty if the body is not a form, too long, or has too many fields."""
     if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
         return {}
     body = b""
@@ -309,5 +309,5 @@ async def read_form(request: Request) -> dict[str, str]:
             return {}
     try:
         return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS))
-    except ValueError:  # more than that
+    except ValueError:  # more than MOST_FIELDS
         return {}

@@ -1,4 +1,4 @@
-"""Which files does the page serve? Those of its own folder, by their exact names, and nothing else."""
+"""Which static files does the page serve? Those in its own folder, by their exact names, and no others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECONDS = 86_400
 
 @lru_cache(maxsize=64)
 def _content(name: str) -> tuple[bytes, bytes, str] | None:
-    """A file, the same compressed, and its hash; None for a name that is none of ours."""
+    """A file's content, the same compressed, and its hash; None if the file does not exist."""
     folder, _, last = name.rpartition("/")
     place = files("spec_kit_memory.serve.page") / "static"
     for part in filter(None, (folder,)):
@@ -32,7 +32,7 @@ def _content(name: str) -> tuple[bytes, bytes, str] | None:
 
 
 def address(name: str) -> str:
-    """Where a page finds a file: its hash is in the address, so that an older one is never used."""
+    """A file's address, which contains its hash, so that browsers never use an older cached version."""
     content = _content(name)
     assert content is not None, name
     return f"/static/{name}?{content[2][:12]}"

@@ -1,6 +1,6 @@
-"""How does the page show many projects? Each below an address of its own, as the visitor's token allows.
+"""How does the page show many projects? Each at a path of its own, according to the rights of the visitor's token.
 
-A static token signs in, by a form. A project that the visitor may not use is answered with 404.
+Visitors sign in with a static token, in a form. A project that they may not use is answered with 404.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class TeamVisit(Visit):
 
 
 class TeamPageAccess(PageAccess):
-    """Sessions are rows, so that every replica knows them; each begins with a static token and ends with it."""
+    """Sessions are rows in the database, so that all replicas share them. Each depends on the static token that opened
+    it, and ends when that expires or is revoked."""
 
     def __init__(self, team: Team, **how: Any) -> None:
         super().__init__(**how)
@@ -74,7 +75,7 @@ class TeamPageAccess(PageAccess):
         return None if checked is None or not self._team.checker.access(checked).projects else self._rows.begin(checked)
 
     def exchange(self, token: str) -> str | None:
-        """Addresses are no way in here."""
+        """A team server prints no address with a token."""
         return None
 
     def visit(self, request: Request) -> Visit | None:
@@ -93,7 +94,7 @@ class TeamPageAccess(PageAccess):
 
 
 class _Fenced:
-    """A workspace whose verbs look at the visitor's role first."""
+    """A workspace whose verbs check the visitor's role first."""
 
     def __init__(self, workspace: Workspace, access: Access, project: str) -> None:
         self._workspace = workspace
@@ -193,7 +194,7 @@ class TeamPage(Page):
         return await super().change(act, request)
 
     async def projects(self, as_json: bool, request: Request) -> Response:
-        """The projects that one may see, and who else may use them."""
+        """The projects that the visitor may use, with their members."""
         visit = await self._visit(request)
         if visit is None:
             if as_json:
@@ -210,7 +211,7 @@ class TeamPage(Page):
         return await anyio.to_thread.run_sync(partial(self._html, request, visit, page_view.template, page_view))
 
     def _projects(self, access: Access) -> list[Mapping[str, Any]]:
-        """People are told to admins; to others, who they are themselves."""
+        """A row for each project. Admins see all members; others see only themselves."""
         people = self._team.tokens.people(access.projects)
         rows: list[Mapping[str, Any]] = []
         for name in access.projects:

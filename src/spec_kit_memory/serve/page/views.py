@@ -1,4 +1,4 @@
-"""What does each page show? From what was asked to the workspace's answers and the template that shows them."""
+"""What does each page show? A view calls verbs of the workspace and chooses a template for their answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PAGES", "PageRequest", "PageView"]
 
-WHOLE = 10**9  # tokens: a page cuts by what it renders, never by a budget
+WHOLE = 10**9  # tokens: a page limits the rows that it renders, and needs no token budget
 RESULTS, TOKENS = 20, 20_000
 MORE_RESULTS, MORE_TOKENS = 100, 100_000
 NEWEST = 20
@@ -30,17 +30,17 @@ PAGE_ROWS = 100
 MORE_ROWS = 1000
 FINDINGS = 40
 MORE_FINDINGS = 400
-# Of each request to /care: so long near-duplicates are searched for, then the page asks again.
+# How long a request to /care may search for near-duplicates; the page then asks again, with more time.
 COMPARING_SECONDS = 0.03
 COMPARING_ON_SECONDS = 1.0
 PARTS = ("relevance", "tier", "recency", "keywords", "usage")
-# The filters of a search, each with the name of its counts.
+# The filters of a search, each with the field of the facets that counts its values.
 FILTERS = {"tier": "tiers", "state": "states", "source": "sources", "type": "types", "folder": "folders"}
 
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """The address: what stands in its path and in its query."""
+    """The parameters in an address: from its path and from its query."""
 
     path: Mapping[str, Any]
     query: Mapping[str, str]
@@ -65,7 +65,7 @@ class PageView:
     section: str = ""
     answers: Mapping[str, Answer] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
-    part: str = ""  # the template of the part that a script asks for
+    part: str = ""  # the template of the part that htmx requests
 
 
 # --- search -----------------------------------------------------------------------------
@@ -116,7 +116,7 @@ def search(workspace: Workspace, request: PageRequest) -> PageView:
 
 
 def _listed(workspace: Workspace, request: PageRequest, values: dict[str, Any]) -> ListAnswer:
-    """What there is without a question, of one kind or of all, a page at a time."""
+    """The list of memories for a search without a query, filtered and paged."""
     only = {name: request.text(name) for name in ("tier", "state", "source", "folder") if request.text(name)}
     if request.flag("unfiled"):
         only["unfiled"] = "1"
@@ -144,7 +144,7 @@ def _listed(workspace: Workspace, request: PageRequest, values: dict[str, Any]) 
 
 
 def _bar(result: Result) -> list[tuple[str, float, float, float]]:
-    """The parts of a score: name, points, and where each begins and how long it is, of 100."""
+    """The parts of a score for a bar of length 100: name, points, start and length of each."""
     parts, start = [], 0.0
     for name in PARTS:
         points = float(result.explain.get(name) or 0.0)
@@ -154,7 +154,7 @@ def _bar(result: Result) -> list[tuple[str, float, float, float]]:
 
 
 def agent(workspace: Workspace, request: PageRequest) -> PageView:
-    """What an agent would be given for a prompt: the context of a start, and what the prompt brings up."""
+    """What an agent would get for a prompt: the context of a session's start, and the triggered memories."""
     prompt, folder = request.text("q"), request.text("folder")
     answers: dict[str, Answer] = {}
     if prompt or folder:
@@ -177,11 +177,11 @@ def memory(workspace: Workspace, request: PageRequest) -> PageView:
     plain = request.flag("plain") or answer.memory.source is Source.CHAT
     values = {
         "tab": "text",
-        "titled": body.lstrip().startswith(f"# {answer.memory.title}\n"),  # its first heading says the same
+        "titled": body.lstrip().startswith(f"# {answer.memory.title}\n"),  # the text begins with the title
         "plain": plain,
         "body": body,
         "cut": not plain and len(body) > document.LONGEST,
-        # Clean by `document`, which is what makes this safe.
+        # Safe, because `document` sanitises it.
         "rendered": Markup(
             "" if plain else document.html_of(body, sections=answer.outline, first_line=answer.body_line)
         ),
@@ -190,7 +190,7 @@ def memory(workspace: Workspace, request: PageRequest) -> PageView:
 
 
 def _gone(workspace: Workspace, memory_id: int) -> PageView:
-    """One that was forgotten or joined with another can be brought back from where it was."""
+    """The page of a memory that was deleted or merged, from which it can be restored."""
     changes = workspace.changes(memory_id, limit=1)
     if not changes.changes:
         raise MemoryNotFound(f"there is no memory {memory_id}", hint="Search for it by its words.")
@@ -265,7 +265,7 @@ def _of_memory(
 
 
 def care(workspace: Workspace, request: PageRequest) -> PageView:
-    on = request.flag("on")  # the page asks for more by itself
+    on = request.flag("on")  # the page's own further requests
     answer = workspace.care(
         kind=request.text("kind") or None,
         set_aside=request.flag("aside"),
