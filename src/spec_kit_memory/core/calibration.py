@@ -1,8 +1,8 @@
-"""How well does a passage answer by itself, so that two questions can be compared?
+"""How well does a passage answer a question, on a scale that is the same for all questions?
 
-Some passage is always first, so neither rank nor relevance shows whether it answers the question. Match does: 0 to 1,
-computed by one rising curve from the text and vector scores of this passage alone. The curve was fitted on one
-labelled set and checked on others (docs/explain/score.md, benchmarks/calibration.py).
+Some passage always comes first, so neither rank nor relevance shows whether it answers the question. Match does: a
+value from 0 to 1, computed by an increasing curve from the text and vector scores of this passage only. The curve was
+fitted on one labelled set and checked on others (docs/explain/score.md, benchmarks/calibration.py).
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
 
 __all__ = ["CLEAR", "CURVES", "UNCLEAR", "MatchCurve", "evidence", "matches"]
 
-# Nine in ten questions that a corpus has nothing about get no more than this, whatever comes first.
+# For nine in ten questions that the corpus cannot answer, the first result has at most this match.
 UNCLEAR = 0.3
-# Nine in ten first results that answer have this much at least.
+# Nine in ten first results that do answer the question have at least this match.
 CLEAR = 0.5
 
-# The more words a passage has, the better the best of them matches anything.
+# Longer passages match any query better by chance, since more words compete for the best match.
 LENGTH_DISCOUNT = 0.04  # per e-fold of tokens
 USUAL_TOKENS, MOST_TOKENS = 64, 512
-# The best of some hundred unrelated passages lies about two spreads above their mean: less than that says nothing,
-# also not against a passage that has the words.
+# The best of about a hundred unrelated passages is about two standard deviations above their mean, so lower values
+# are no evidence, neither for a passage nor against one that contains the words.
 LEAST_VECTOR = 2.0
-# Hardly an unrelated passage lies beyond this: each spread more counts double. Where the model reads no words (scripts
-# without spaces), this alone tells.
+# Almost no unrelated passage is beyond this: each further standard deviation counts double. In scripts without spaces,
+# where there are no word matches, this is the only evidence.
 FAR_VECTOR = 5.0
-# The more passages there are, the nearer is the best of those that have nothing to do with the question. Counted from
-# the number of the set that the curve was fitted on; below the least a few passages more or less say nothing.
+# The more passages there are, the closer the best of the unrelated ones is to the question. The first number is the
+# size of the set on which the curve was fitted; below the second, a few passages more or less make no difference.
 USUAL_PASSAGES, LEAST_PASSAGES = 3_000, 30
-# How far the curve bends: steep where answers and near misses meet, so that little evidence lies between 0.3 and 0.5,
-# and flat at both ends, so that good and very good can still be told apart.
+# The shape of the curve: steep where answers and near misses meet, so that few passages fall between 0.3 and 0.5, and
+# flat at both ends, so that good and very good passages remain distinguishable.
 STEEPNESS, BEND = 2.0, 0.1
 
 
 class MatchCurve(NamedTuple):
-    """z = late · L + vector · V + text · T + smallness · S + offset; match rises with z and is a half where z is 0.
+    """z = late · L + vector · V + text · T + smallness · S + offset; match increases with z and is 0.5 at z = 0.
 
     No factor is negative.
     """
@@ -60,7 +60,7 @@ class MatchCurve(NamedTuple):
         return self.late, self.vector, self.text, self.smallness
 
 
-# By the name of the model.
+# By model name.
 CURVES: Mapping[str, MatchCurve] = MappingProxyType(
     {"snowflake-arctic-embed-s": MatchCurve(23.15, 0.9, 8.78, 0.15, -13.15)}
 )
@@ -74,13 +74,13 @@ def evidence(
     last_vector: float,
     passages: int,
 ) -> Floats:
-    """A row for each candidate: late, vector, text and smallness as the curve takes them.
+    """A row for each candidate: the values of late, vector, text and smallness for the curve.
 
-    nan where a passage has no vector yet.
+    nan if a passage has no vector yet.
 
-    `words` as for `relevance.fuse`. `unrelated`: mean and spread of the cosines that texts about anything have to the
-    query. `last_vector`: a passage that the vector leg did not reach has this at most.
-    `passages`: how many there are to be found, of which the best comes first whatever is asked.
+    `words` as for `relevance.fuse`. `unrelated`: mean and standard deviation of the query's cosines to unrelated
+    texts. `last_vector`: the highest cosine possible for a passage that the vector leg did not return.
+    `passages`: the number of passages searched.
     """
     import numpy as np
 
@@ -99,7 +99,7 @@ def evidence(
 
 
 def matches(curve: MatchCurve, rows: Floats) -> list[float | None]:
-    """The match of each row of `evidence`; None where it cannot be told yet."""
+    """The match of each row of `evidence`; None if it is not known yet."""
     import numpy as np
 
     weighed = rows @ np.array(curve.factors) + curve.offset

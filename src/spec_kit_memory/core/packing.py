@@ -1,7 +1,7 @@
-"""Which search results and rules fit into a token budget, so that as much as possible of what was found is shown?
+"""Which search results and rules fit into a token budget, so that as much as possible of the useful text is shown?
 
-The best passage is added first, the others by expected usefulness per token, so neither the tail of the first hit nor
-a long passage displaces them; a passage next to lines that are already shown costs little. The remaining budget is
+The best passage is added first, the others by expected usefulness per token, so neither the rest of the first result
+nor a long passage displaces them; a passage next to lines that are already shown costs little. The remaining budget is
 used to name more results and to extend fragments to whole sections. Lines are shown whole or not at all, unless not
 even one line of the best result fits. The budget is never exceeded.
 """
@@ -28,25 +28,25 @@ __all__ = [
 
 Measure = Callable[[str], int]
 
-# Chosen by recall. A passage was wanted the more often, the higher its score and, at the same score, its place.
+# Chosen by measured recall: the usefulness of a passage grows with its score and, at the same score, with its rank.
 _SCORE_POWER = 2.5
 _PLACE_POWER = 1 / 3
-# Added to each price, so that no passage wins by being very short.
+# Added to each price, so that no passage wins only by being very short.
 _BASE_PRICE = 200
-# So many of the best passages compete with each other; the next ones only for what they leave.
+# Passages compete in rounds of this size, best first; later rounds get only the room that earlier ones leave.
 _ROUND = 64
-# A best hit too long for the answer shows its best lines in this share of it.
+# If the best passage is too long for the answer, an excerpt of it gets one part in this many of the room.
 _EXCERPT_SHARE = 5
-# A piece of a passage for less than this is not worth showing.
+# A shorter excerpt of a passage is not worth showing.
 _LEAST_CUT = 96
-# What each result keeps for its passage while better ones are shown whole.
+# The room reserved for each result's passage while better ones are shown whole.
 _FEW_WORDS = 120
-# Where names are long, so much is left for texts all the same.
+# The least room left for texts, even if the names take much.
 _LEAST_TEXT = 3600
-# With this share of the best one's score a result was wanted nearly as often: it is shown whole. Where the best is no
-# clear match, many are as good, and the answer may be any of them.
+# A result with at least this share of the best score is about as useful, and is shown whole. If the best result is not
+# a clear match, the lower share applies, since any of several results may have the answer.
 _NEAR, _NEAR_UNCLEAR = 0.9, 0.7
-# Results with less than this share of the best one's score were hardly ever wanted: they are named, not quoted.
+# Results with less than this share of the best score were hardly ever useful: they are named, not quoted.
 _FAR = 0.15
 _PAID = -(10**9)
 
@@ -67,22 +67,22 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryBlock:
-    """One result on its way into the answer. Sizes are in one unit of the caller's choice, mostly bytes."""
+    """One result to be packed. All sizes are in a unit chosen by the caller, usually bytes."""
 
     id: int
     lines: Sequence[str] = ()  # the memory's whole text
-    offsets: Sequence[int] = (0,)  # the size of all lines before each, and of all of them
+    offsets: Sequence[int] = (0,)  # the size of all lines before each line, and the total size
     pieces: Sequence[Piece] = ()
-    apart: bool = False  # its passages are about different things, as the turns of a conversation are
-    wholes: Sequence[Piece] = ()  # asked for: before all passages, if all of them fit
-    sections: Callable[[], Sequence[tuple[int, int]]] = tuple  # line ranges of anchors, headings, the body; if needed
-    header: int = 0  # what naming the result costs
-    score: float = 0.0  # of a result that has nothing to show, such as a reference to what was sent already
+    apart: bool = False  # its passages have different topics, such as the turns of a conversation
+    wholes: Sequence[Piece] = ()  # explicitly requested texts: shown before all passages, if all of them fit
+    sections: Callable[[], Sequence[tuple[int, int]]] = tuple  # line ranges of anchors, headings and the body; lazy
+    header: int = 0  # the size of the result's name and fields
+    score: float = 0.0  # of a result without text, such as a reference to text that was already sent
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What naming a line range beside the first costs, once for each result with such ranges, and having no text."""
+    """Extra sizes: of each line range after the first, of the list of them (once per result), and of a missing text."""
 
     range: int = 0
     list: int = 0
@@ -91,28 +91,28 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Lines that go into the answer. `cut`: they are a part of a passage that is too long."""
+    """Lines that are shown in the answer. `cut`: they are part of a passage that is too long."""
 
     first_line: int
     last_line: int
     text: str
     score: float
     cut: bool = False
-    clipped: bool = False  # not even one line of it fitted: the beginning of one
+    clipped: bool = False  # not even one line fitted, so this is the beginning of one
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
     id: int
-    shown: tuple[Shown, ...]  # in the order of their lines
+    shown: tuple[Shown, ...]  # by line number
     size: int
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    blocks: tuple[Packed, ...]  # in the order given
+    blocks: tuple[Packed, ...]  # in the given order
     size: int
-    left_out: tuple[int, ...] = ()  # results of which not even the header fitted
+    left_out: tuple[int, ...] = ()  # results whose header did not fit
 
 
 Beside = Callable[[Sequence[int], int], int]
@@ -134,13 +134,13 @@ def fit(
 ) -> Fitted:
     """Pack results, best first, under a budget.
 
-    `breadth`: every result has its best passage, shortened if need be, before anybody's second; there must be room.
-    `enough`: only names, and passages nearly as good as the best, go beyond that. `match`: how well the best answers,
-    0 to 1; the surer it is, the closer another must come to that.
+    `breadth`: every result gets its best passage, shortened if necessary, before any gets a second one. `enough`: only
+    names, and passages nearly as good as the best, may use more than this. `match`: how well the best result answers,
+    0 to 1; the better it does, the closer another must come to it to count as nearly as good.
 
-    `weigh` says how much a line has to do with the question, for passages that must be cut. `beside` is told which
-    results are named and what room is left once the hits are in, and again at the end; it returns what it took.
-    `clip` gives the part of a line that fits some room, and its size: the best result is never without a word.
+    `weigh` returns how relevant a line is to the question, for passages that must be cut. `beside` is called with the
+    named results and the room left, once after the passages and again at the end; it returns the room that it used.
+    `clip` returns the part of a line that fits into the room, and its size, so that the best result always has text.
     """
     trays = [_Tray(block, prices) for block in blocks]
     room = budget - _wholes(trays, budget)
@@ -168,7 +168,7 @@ def fit(
 
 
 def _wholes(trays: Sequence[_Tray], room: int) -> int:
-    """Texts that were asked for as a whole, best result first."""
+    """Add explicitly requested texts, best result first; returns the room used."""
     start = room
     for tray in trays:
         before, room_before = tray.state, room
@@ -182,17 +182,17 @@ def _wholes(trays: Sequence[_Tray], room: int) -> int:
 
 
 def _paid(took: int, room: int, spare: int) -> tuple[int, int]:
-    """What was taken comes from what is to be filled, then from what is to be spared."""
+    """Subtract what was used from `room`, and any excess from `spare`."""
     return room - min(took, room), spare - (took - min(took, room))
 
 
 def near_share(match: float | None) -> float:
-    """Which share of the best one's score is nearly as good, by how well the best answers."""
+    """The share of the best score at which a result counts as nearly as good, depending on the best one's match."""
     return _NEAR if match is None else min(_NEAR, max(_NEAR_UNCLEAR, match))
 
 
 def _near_the_best(trays: Sequence[_Tray]) -> list[_Tray]:
-    """What is far below the best is named only."""
+    """The results to quote; those far below the best are only named."""
     best = max((tray.best.score for tray in trays), default=0.0)
     return [tray for tray in trays if tray.best.score >= _FAR * best]
 
@@ -207,10 +207,10 @@ def _first_of_each(
     *,
     near: float,
 ) -> int:
-    """Name every result and show its best passage.
+    """Name every result and show its best passage; returns the room used.
 
-    What is nearly as good as the best is shown whole while there is room. The others compete for what is enough, each
-    with a few words kept for it; what does not fit as a whole is shown in part, the more of it the better it is.
+    Results nearly as good as the best are shown whole while there is room. The others compete for the room up to
+    `enough`, with a few words reserved for each. Passages that do not fit are cut; better ones get more room.
     """
     start = room
     for tray in trays:
@@ -240,7 +240,7 @@ def _first_of_each(
 
 
 def _hits(trays: Sequence[_Tray], room: int, weigh: Weigh) -> int:
-    """The best passage of all, then those with the highest estimate for their price."""
+    """Show the best passage of all, then those with the highest estimate per price; returns the room used."""
     start = room
     pieces = [(tray, piece) for tray in trays for piece in tray.matched()]
     pieces.sort(key=lambda pair: -pair[1].score)
@@ -250,7 +250,7 @@ def _hits(trays: Sequence[_Tray], room: int, weigh: Weigh) -> int:
             break
         waiting = []
         for place, (tray, piece) in enumerate(pieces[at : at + _ROUND], start=at + 1):
-            # A further passage of one document tells less that is new.
+            # Further passages of one document add less new information.
             nth = seen[tray.block.id] = 1 if tray.block.apart else seen.get(tray.block.id, 0) + 1
             if cut := tray.trimmed(piece):
                 waiting.append((tray, cut, _estimate(piece, place) / nth))
@@ -264,13 +264,13 @@ def _hits(trays: Sequence[_Tray], room: int, weigh: Weigh) -> int:
     return start - room
 
 
-_Waiting = Sequence[tuple["_Tray", Piece, float]]  # with how likely each is wanted, up to a factor
+_Waiting = Sequence[tuple["_Tray", Piece, float]]  # with the estimate of each
 
 
 def _compete(waiting: _Waiting, room: int) -> int:
-    """Fill by the estimate for the price, or by the estimate alone if that adds up to more; returns what it took.
+    """Fill by estimate per price, or by estimate only if that adds up to more; returns the room used.
 
-    Where only a few fit, cheap ones may leave a gap in the place of a better one.
+    If only a few passages fit, cheap ones could otherwise waste the room of a better one.
     """
     prices = [tray.price(piece) for tray, piece, _ in waiting]
     if all(price > room for price in prices):
@@ -290,7 +290,7 @@ def _compete(waiting: _Waiting, room: int) -> int:
 
 
 def _best_alone(waiting: _Waiting, prices: Sequence[int], room: int) -> list[int]:
-    """The most promising that fit, each at the price that it has by itself."""
+    """The positions of the passages with the highest estimates that fit, by their prices when shown alone."""
     chosen = []
     estimates = [estimate for _, _, estimate in waiting]
     for place in sorted(range(len(waiting)), key=estimates.__getitem__, reverse=True):
@@ -301,7 +301,7 @@ def _best_alone(waiting: _Waiting, prices: Sequence[int], room: int) -> list[int
 
 
 def _fill(waiting: _Waiting, prices: list[int], room: int) -> tuple[int, float]:
-    """By the estimate for the price; what it took, and the sum of their estimates."""
+    """Fill by estimate per price; returns the room used and the sum of the estimates."""
     start, estimated = room, 0.0
     of_tray: dict[int, list[int]] = {}
     for place, (tray, _, _) in enumerate(waiting):
@@ -317,7 +317,7 @@ def _fill(waiting: _Waiting, prices: list[int], room: int) -> tuple[int, float]:
         room -= tray.show(piece, room) or 0
         estimated += estimate
         prices[place] = _PAID
-        # A header is paid once, and a neighbour needs no line numbers of its own: the others cost less now.
+        # The header is counted only once and adjacent passages need no line numbers, so other passages cost less now.
         for other in of_tray[id(tray)]:
             beside = waiting[other][1]
             if prices[other] != _PAID and (few or tray.touches(piece, beside)):
@@ -327,7 +327,7 @@ def _fill(waiting: _Waiting, prices: list[int], room: int) -> tuple[int, float]:
 
 
 def _estimate(piece: Piece, place: int) -> float:
-    """How likely a passage is wanted, up to a factor."""
+    """How useful a passage probably is, as a relative value."""
     return float(max(piece.score, 0.0) ** _SCORE_POWER / place**_PLACE_POWER)
 
 
@@ -336,7 +336,7 @@ def _worth(estimate: float, price: int) -> float:
 
 
 def _rest(trays: Sequence[_Tray], room: int, weigh: Weigh, *, quoted: Sequence[_Tray] | None = None) -> int:
-    """The best lines of hits that are too long, then the names of the others."""
+    """Show excerpts of passages that are too long, then the names of other results; returns the room used."""
     start = room
     for tray in trays if quoted is None else quoted:
         if tray.block.pieces and all(shown_range.cut for shown_range in tray.ranges):
@@ -349,7 +349,7 @@ def _rest(trays: Sequence[_Tray], room: int, weigh: Weigh, *, quoted: Sequence[_
 
 
 def _widen(trays: Sequence[_Tray], room: int) -> int:
-    """Whole sections instead of fragments, the best first."""
+    """Extend shown ranges to whole sections, best first; returns the room used."""
     start = room
     shown_ranges = [
         (-shown_range.score, place, shown_range) for place, tray in enumerate(trays) for shown_range in tray.ranges
@@ -365,12 +365,12 @@ class _Range:
     last_line: int
     score: float
     cut: bool = False
-    text: str = ""  # instead of the lines, and what it takes
-    size: int = 0
+    text: str = ""  # shown instead of the lines, if not empty
+    size: int = 0  # of `text`
 
 
 class _Tray:
-    """One result while it is being filled: the ranges shown so far are apart and in order."""
+    """One result while it is being packed. The ranges shown so far are in order and do not touch."""
 
     def __init__(self, block: MemoryBlock, prices: Prices) -> None:
         self.block = block
@@ -381,7 +381,7 @@ class _Tray:
 
     @property
     def state(self) -> tuple[bool, list[_Range]]:
-        """What is shown so far; to set it again takes back what came after."""
+        """What is shown so far. Assigning an earlier state undoes later additions."""
         return self.named, self.ranges
 
     @state.setter
@@ -390,27 +390,27 @@ class _Tray:
 
     @property
     def bare(self) -> int:
-        """What it costs to name the result without a text."""
+        """The size of the result without any text."""
         return self.block.header + self._prices.empty
 
     @property
     def best(self) -> Piece:
-        """Its best passage; a bare reference where there is none."""
+        """Its best passage; an empty reference if it has none."""
         return max(self.matched(), key=lambda piece: piece.score)
 
     def matched(self) -> Sequence[Piece]:
-        """Its passages; a bare reference where there are none."""
+        """Its passages; an empty reference if it has none."""
         return self.block.pieces or (Piece(1, 0, self.block.score),)
 
     def trimmed(self, piece: Piece) -> Piece | None:
-        """Within the text, without blank lines at both ends."""
+        """The piece limited to the text and without blank lines at both ends; None if nothing is left."""
         trimmed = self._trim(piece.first_line, piece.last_line)
         if trimmed is None:
             return None if self.block.pieces else piece
         return Piece(*trimmed, piece.score)
 
     def touches(self, piece: Piece, other: Piece) -> bool:
-        """Would the other be one range with what was just shown?"""
+        """Would `other` be merged into the range that contains `piece`?"""
         around = next(
             (
                 shown_range
@@ -422,11 +422,11 @@ class _Tray:
         return around is not None and self._touch(around, other.first_line, other.last_line)
 
     def price(self, piece: Piece) -> int:
-        """What showing it would cost now."""
+        """The room that showing the piece would take now."""
         return self._with(piece.first_line, piece.last_line)[0] if piece.last_line else self.bare
 
     def show(self, piece: Piece, room: int, *, cut: bool = False) -> int | None:
-        """Put lines in if they fit; returns what they took, or None."""
+        """Show lines if they fit; returns the room used, or None if they do not fit."""
         trimmed = self._trim(piece.first_line, piece.last_line)
         price, swallowed = self._with(*trimmed) if trimmed else (0 if self.named else self.bare, ())
         if price > room:
@@ -444,8 +444,8 @@ class _Tray:
         return price
 
     def show_excerpt(self, piece: Piece, room: int, weigh: Weigh) -> int | None:
-        """The whole lines of a passage around the one that has most to do with the question, if worth it."""
-        # An excerpt that is shown already may grow.
+        """Show whole lines of a passage around its most relevant one, unless too few fit; returns the room used."""
+        # An excerpt that is already shown may grow.
         beside = -sum(map(self._taken, self.ranges))
         allowed = room - (beside if self.named else self.block.header)
         trimmed = self._trim(piece.first_line, piece.last_line) if allowed > 0 else None
@@ -458,7 +458,7 @@ class _Tray:
         return self.show(Piece(*window, piece.score), room, cut=window != trimmed)
 
     def show_beginning(self, room: int, weigh: Weigh, clip: Clip) -> int:
-        """If nothing is shown yet: the line that has most to do with the question, as far as it goes."""
+        """If nothing is shown yet, show the beginning of the most relevant line; returns the room used."""
         allowed = room - (-self._prices.empty if self.named else self.block.header)
         if self.ranges or not self.block.pieces or allowed < _LEAST_CUT:
             return 0
@@ -476,7 +476,7 @@ class _Tray:
         return room - allowed + size
 
     def _window(self, around: tuple[int, int], weights: Sequence[float], allowed: int) -> tuple[int, int] | None:
-        """From the weightiest line that fits, as far as it goes, to the weightier side first."""
+        """Lines around the most relevant one that fits, extended to the more relevant side first while they fit."""
         fitting = [n for n in range(around[0], around[1] + 1) if 0 < self._size(n, n) <= allowed]
         if not fitting:
             return None
@@ -490,7 +490,7 @@ class _Tray:
             first, last = max(sides, key=lambda side: weights[(side[0] if side[0] < first else side[1]) - around[0]])
 
     def widen(self, shown_range: _Range, room: int) -> int:
-        """Show the smallest section around a range instead of the range, if that fits."""
+        """Extend a range to the smallest section around it, if that fits; returns the room used."""
         if room < _LEAST_CUT or shown_range not in self.ranges or self._is_section(shown_range):
             return 0
         if self._sections is None:
@@ -508,7 +508,7 @@ class _Tray:
         return self.show(Piece(first, last, shown_range.score), room) or 0
 
     def _is_section(self, shown_range: _Range) -> bool:
-        """Does it begin with a heading or a tag, and end before one or with the text?"""
+        """Does the range begin with a heading or a tag, and end before one or at the end of the text?"""
         lines = self.block.lines
         below = next((line for line in lines[shown_range.last_line :] if line.strip()), "#")
         return all(line.lstrip().startswith(("#", "<!--")) for line in (lines[shown_range.first_line - 1], below))
@@ -530,11 +530,11 @@ class _Tray:
         return Packed(self.block.id, packed_ranges, size)
 
     def _naming(self, ranges: int) -> int:
-        """The header names the first range; every further one names itself."""
+        """The size of the line numbers of ranges after the first, which is part of the header."""
         return self._prices.list + self._prices.range * (ranges - 1) if ranges > 1 else 0
 
     def _with(self, first: int, last: int) -> tuple[int, Sequence[_Range]]:
-        """What these lines would cost beside those shown, and which ranges they swallow by touching them."""
+        """The additional room that these lines would take, and the shown ranges with which they would be merged."""
         if not self.ranges:
             return (-self._prices.empty if self.named else self.block.header) + self._size(first, last), ()
         swallowed = []
@@ -549,7 +549,7 @@ class _Tray:
         return self._size(first, last) - gone + naming, swallowed
 
     def _touch(self, shown_range: _Range, first: int, last: int) -> bool:
-        """Blank lines between two do not part them."""
+        """Are there only blank lines, or none, between the range and these lines?"""
         upper, lower = (
             (shown_range.last_line, first) if shown_range.first_line <= first else (last, shown_range.first_line)
         )
@@ -557,7 +557,7 @@ class _Tray:
         return not any(lines[number].strip() for number in range(upper, lower - 1))
 
     def _trim(self, first: int, last: int) -> tuple[int, int] | None:
-        """Without blank lines at both ends, and within the text."""
+        """The range limited to the text and without blank lines at both ends; None if nothing is left."""
         first, last = max(1, first), min(last, len(self.block.lines))
         while first <= last and not self.block.lines[first - 1].strip():
             first += 1
@@ -583,7 +583,7 @@ class RuleText:
     """A constitutional memory that may be shown above the results."""
 
     id: int
-    name_size: int  # what naming it costs
+    name_size: int  # the size of its name and fields
     text: str
     weight: float = 1.0
     triggered: bool = False
@@ -591,21 +591,21 @@ class RuleText:
 
 @dataclass(frozen=True, slots=True)
 class Ruled:
-    shown: tuple[tuple[int, str], ...]  # id and text, or its headings where the text is too long
-    named: tuple[int, ...]  # by title only
+    shown: tuple[tuple[int, str], ...]  # id and text, or headings only if the text is too long
+    named: tuple[int, ...]  # shown by title only
     size: int
-    unnamed: int = 0  # even the title did not fit
+    unnamed: int = 0  # rules whose title did not fit
 
 
 def rules_budget(budget_tokens: int) -> int:
-    """Rules never take more than a quarter of an answer, so that the hits stay in."""
+    """Rules take at most a quarter of an answer, so that there is room for results."""
     return min(_RULES_TOKENS, budget_tokens // _RULES_SHARE)
 
 
 def rules(candidates: Sequence[RuleText], *, budget: int, measure: Measure) -> Ruled:
-    """At most three texts, those whose triggers match first, then by weight; the others by title.
+    """At most three texts, rules with matching triggers first, then by weight; the others by title.
 
-    Sizes are in one unit of the caller's choice; `measure` says what a text takes beside the name.
+    All sizes are in a unit chosen by the caller; `measure` returns the size of a text, without the rule's name.
     """
     ordered = sorted(candidates, key=lambda rule: (not rule.triggered, -rule.weight, rule.id))
     names: dict[int, int] = {}
@@ -624,7 +624,7 @@ def rules(candidates: Sequence[RuleText], *, budget: int, measure: Measure) -> R
             room = allowed - measure(text)
             names.pop(rule.id, None)
             lines.append((rule.id, text))
-    # What the texts left over names those that are not named yet.
+    # The remaining room is used to name further rules.
     for rule in ordered:
         if rule.id not in names and rule.id not in dict(lines) and rule.name_size <= room:
             names[rule.id] = rule.name_size

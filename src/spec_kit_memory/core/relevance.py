@@ -1,8 +1,9 @@
 """How well does each passage match the query, by text and by meaning together?
 
-In come passages with the numbers that the legs gave them: text (BM25), vector (cosine) and
-late (how well each word of the query meets its best match); out comes one relevance, 0 to 1,
-and its parts. The formula and what each piece of it is worth stand in docs/explain/ranking.md.
+The input is passages with the scores of the search legs: text (BM25), vector (cosine) and late
+interaction (how well each word of the query matches its best counterpart). The output is one
+relevance from 0 to 1, and its parts. docs/explain/ranking.md has the formula and the measured
+effect of each part.
 """
 
 from __future__ import annotations
@@ -20,34 +21,36 @@ __all__ = ["Candidate", "Fused", "Relevance", "average", "estimate", "fuse"]
 
 RRF_K = 60
 
-# Weights of the legs: cosines as they are, text as the share of a full match.
+# Weights of the legs: cosines are used unscaled, text is the share of a full match.
 VECTOR_WEIGHT = 0.5
 TEXT_WEIGHT = 0.4
-# Added to the spread of a word's matches before it divides: few passages, or a word that matches alike, decide nothing.
+# Added to the standard deviation of a word's matches before dividing by it, so that with few passages, or a word that
+# matches all of them equally, no word gets an extreme weight.
 EVEN = 0.1
-# The more words a message has, the better the best of them matches anything. Documents are cut to one size.
+# Longer messages match any query better by chance. Passages of documents all have about the same size.
 LENGTH_DISCOUNT = 0.06  # per e-fold of tokens
-USUAL_TOKENS, MOST_TOKENS = 64, 512  # what people say in one go; the model reads no more than the latter
-# The score of a passage without anything in common with the query, which becomes 0. Where few passages are
-# candidates, even the worst of them may be good, and must not become 0.
+USUAL_TOKENS, MOST_TOKENS = 64, 512  # a typical message; the model's window
+# The score of a passage with nothing in common with the query, which is mapped to relevance 0. With few candidates
+# even the worst may be good, and must not become 0.
 UNRELATED = 0.45
 
-# Half as good counts a quarter, so that importance and age, applied later, reorder only near equals.
+# Relevance is raised to this power: half as good counts a quarter, so that importance and age, which are applied
+# later, reorder only results of nearly equal relevance.
 STEEPNESS = 2
 
-# Without late interaction, text and vector count alike; a vector by its place between the best and the worst, as
-# models differ in their scale.
+# Without late interaction, text and vector count equally; a vector by its position between the worst and the best,
+# since models differ in their scale.
 TEXT_SHARE = 0.5
 LEAST_VECTOR_SPAN = 0.2
 
 # Turns gain from their neighbours and their session: an answer follows its question, and a session has a topic.
 WORD_NEIGHBOUR_WEIGHT = 0.5
-NEIGHBOUR_WEIGHT = 0.15  # where words are not known one by one
+NEIGHBOUR_WEIGHT = 0.15  # without late interaction
 SESSION_WEIGHT = 0.5
 
 
 class Candidate(NamedTuple):
-    """A passage that at least one leg found. None: that leg did not give it a number."""
+    """A passage that at least one leg found. None: that leg has no score for it."""
 
     passage_id: int
     memory_id: int
@@ -56,19 +59,19 @@ class Candidate(NamedTuple):
     tokens: int = 0
     text: float | None = None  # BM25 as the share of a full match
     vector: float | None = None
-    pending: bool = False  # it has no vector yet; without late interaction nothing else tells that
+    pending: bool = False  # it has no vector yet; needed only without late interaction
 
 
 class Relevance(NamedTuple):
     value: float  # 0 to 1; the best candidate has 1
-    parts: Mapping[str, float]  # its parts, which add up to it
-    texts: tuple[float, ...] = ()  # with several texts, the part of each; they add up to it too
+    parts: Mapping[str, float]  # these add up to `value`
+    texts: tuple[float, ...] = ()  # with several texts, the share of each; these add up to `value` too
 
 
 class Fused(dict[int, Relevance]):
     """The relevance of every candidate by its passage id.
 
-    `steepness`: the power to which the place between the worst and the best was raised.
+    `steepness`: the power to which relevance was raised.
     """
 
     steepness: int = 1
@@ -78,7 +81,7 @@ Parts = dict[str, "Floats"]
 
 
 def estimate(text: float, vector: float) -> float:
-    """An estimate before words are compared, to select the candidates for that."""
+    """A quick estimate, by which candidates for late interaction are selected."""
     return vector + TEXT_WEIGHT * text
 
 
@@ -89,12 +92,12 @@ def fuse(
     method: str = "best",
     role_prior: Mapping[str, float] | None = None,
 ) -> Fused:
-    """How relevant every candidate is.
+    """The relevance of every candidate.
 
-    `words` has a row for each word of the query and a column for each candidate: the cosine of its
-    best match there, nan where that is not known. "rrf" is plain reciprocal rank over text and
-    vector, divided by the best possible. `role_prior` adds to the relevance of a speaker's turns;
-    only "best" knows it.
+    `words` has a row for each word of the query and a column for each candidate: the cosine of the
+    word's best match in the candidate, nan if unknown. "rrf" is plain reciprocal rank fusion of text
+    and vector, divided by the highest possible value. `role_prior` is added to the relevance of a
+    speaker's turns, by the method "best" only.
     """
     if method not in ("best", "rrf"):
         raise ValueError(f"fusion must be 'best' or 'rrf', not {method!r}")
@@ -170,7 +173,7 @@ def _total(parts: Parts) -> Floats:
 def _over_the_best(parts: Parts) -> Parts:
     total = _total(parts)
     best = float(total.max())
-    if best <= 0.0:  # nothing tells them apart
+    if best <= 0.0:  # the candidates cannot be distinguished
         return {**parts, "lowest": parts["lowest"] + 1.0 - total}
     return {name: part / best for name, part in parts.items()}
 
@@ -186,10 +189,10 @@ def _numbers(candidates: Sequence[Candidate], leg: str) -> Floats:
 
 
 def _late(candidates: Sequence[Candidate], words: Floats, turns: npt.NDArray[np.bool_]) -> Floats:
-    """The mean of the words' best matches, less what the length of a message brings by itself.
+    """The weighted mean of the words' best matches, minus a discount for the length of a message.
 
-    A word counts less the more its best matches differ between the passages: whether a name is
-    there or not would otherwise drown what is asked about it.
+    A word counts less the more its best matches differ between the passages. Otherwise the presence
+    of a name would outweigh what is asked about it.
     """
     has_words = ~np.isnan(words).any(axis=0) if len(words) else np.zeros(len(candidates), np.bool_)
     late = np.full(len(candidates), np.nan)
@@ -203,9 +206,9 @@ def _late(candidates: Sequence[Candidate], words: Floats, turns: npt.NDArray[np.
 
 
 def _by_late_interaction(candidates: Sequence[Candidate], late: Floats) -> Parts:
-    """Parts of relevance with late interaction: cosines as they are, independent of the other candidates."""
+    """Parts of relevance with late interaction: unscaled cosines, independent of the other candidates."""
     text, vector = np.nan_to_num(_numbers(candidates, "text")), _numbers(candidates, "vector")
-    # A vector below the depth of that leg is at most as good as the last one in it.
+    # A vector that the vector leg did not return is at most as good as the last one that it did.
     unknown = np.isnan(late)
     beyond = np.isnan(vector) & ~unknown
     vector[beyond] = np.nanmin(vector) if not np.isnan(vector).all() else 0.0
@@ -215,7 +218,7 @@ def _by_late_interaction(candidates: Sequence[Candidate], late: Floats) -> Parts
 
 
 def _estimate(late: Floats, vector: Floats, text: Floats, unknown: npt.NDArray[np.bool_]) -> None:
-    """The estimate of passages without token states: as good as text and vector say."""
+    """Fill in `late` for passages without token states, and `vector` for pending ones, from their other scores."""
     wordless = unknown & ~np.isnan(vector)
     pending = unknown & np.isnan(vector)
     by_vector = _between(vector, np.nanmin(vector), np.nanmax(vector)) if not np.isnan(vector).all() else text
@@ -241,7 +244,7 @@ def _by_text_and_vector(candidates: Sequence[Candidate]) -> Parts:
     by_vector = np.nan_to_num(_between(vector, min(float(np.nanmin(vector)), high - LEAST_VECTOR_SPAN), high))
     if np.isnan(text).all():
         return {"vector": by_vector}
-    # As in `_estimate`: a vector that is still to come is as good as the text, not the worst there is.
+    # As in `_estimate`: a pending vector counts as much as the text score, not as the worst vector.
     by_vector = np.where([candidate.pending for candidate in candidates], by_text, by_vector)
     return {"text": TEXT_SHARE * by_text, "vector": (1.0 - TEXT_SHARE) * by_vector}
 
@@ -250,10 +253,10 @@ def _by_text_and_vector(candidates: Sequence[Candidate]) -> Parts:
 
 
 class _Conversation:
-    """Which candidates are turns, and where those before and after them stand, if another speaker says them.
+    """Which candidates are turns, and the positions of their neighbouring turns by another speaker.
 
-    A long message is several passages, and those say little about each other that the message
-    does not say itself. -1: nothing, or not a candidate.
+    A long message consists of several passages; those of the same speaker are not used as
+    neighbours. -1: there is no such neighbour among the candidates.
     """
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
@@ -274,7 +277,7 @@ class _Conversation:
         self.session = np.unique([candidate.memory_id for candidate in candidates], return_inverse=True)[1]
 
     def raise_words(self, words: Floats) -> Floats:
-        """Count in part a word that matches better in a neighbouring turn: an answer does not repeat its question."""
+        """Raise a word's match partly towards that in a neighbouring turn: an answer does not repeat its question."""
         if not self.turns.any() or not len(words):
             return words
         edged = np.concatenate([words, np.full((len(words), 1), -np.inf)], axis=1)
@@ -284,9 +287,10 @@ class _Conversation:
 
 
 def _within_conversation(parts: Parts, lowest: float, conversation: _Conversation, beside: float) -> Parts:
-    """Add what a turn gains from the turns beside it and from its session, all counted from the lowest.
+    """Add to each turn a share of its neighbours and of the best turn in its session, counted from the lowest score.
 
-    A turn without neighbours, the best of its session, comes out as it went in: chats and documents mix fairly.
+    A turn that has no neighbours and is the best of its session keeps its score, so that chats and documents
+    remain comparable.
     """
     above = _total(parts) - lowest
     best = np.zeros(conversation.session.max() + 1)
@@ -297,6 +301,6 @@ def _within_conversation(parts: Parts, lowest: float, conversation: _Conversatio
     if beside:
         edged = np.append(above, 0.0)
         scaled_parts["neighbours"] = beside * spoken * (edged[conversation.beside[0]] + edged[conversation.beside[1]])
-    # What the scale took of the lowest is given back, so that it is the same for turns and documents.
+    # Scaling also reduced the lowest score; this is added back, so that it is the same for turns and documents.
     scaled_parts["session"] = SESSION_WEIGHT * spoken * best[conversation.session] + (1.0 - scale) * lowest
     return scaled_parts
