@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import codecs
 
-__all__ = ["MARKED_ENCODINGS", "mark_and_encoding"]
+__all__ = ["MARK", "MARKED_ENCODINGS", "mark_and_encoding", "split_mark"]
+
+MARK = "\ufeff"  # as decoded text still has it where the decoder did not know of it
 
 MARKED_ENCODINGS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -16,3 +18,8 @@ MARKED_ENCODINGS = (
 def mark_and_encoding(data: bytes) -> tuple[bytes, str]:
     """The byte order mark at the start (empty if there is none), and the encoding of the text after it."""
     return next(((mark, name) for mark, name in MARKED_ENCODINGS if data.startswith(mark)), (b"", "utf-8"))
+
+
+def split_mark(text: str) -> tuple[str, str]:
+    """The mark that a decoded text begins with (none: empty), and the rest."""
+    return (MARK, text[1:]) if text.startswith(MARK) else ("", text)

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from spec_kit_memory.core import front_matter
+from spec_kit_memory.core.byte_order_mark import split_mark
 from spec_kit_memory.core.front_matter import KEYS, FrontBlock, canonical
 from spec_kit_memory.core.memory import LinkClaim, Relation, Warning_
 from spec_kit_memory.core.structure import metadata_fence, scan
@@ -48,7 +49,7 @@ class _Entry:
 def edit_front_matter(text: str, changes: Mapping[str, object]) -> str:
     """Set the given canonical keys (None removes) in the spelling the file uses; create front matter if needed."""
     new_values = {_checked(name): _plain_data(name, value) for name, value in changes.items()}
-    mark, body = _split_mark(text)
+    mark, body = split_mark(text)
     lines = _LINE.findall(body)
     end = _line_end(lines)
     bare = [line.rstrip("\r\n") for line in lines]
@@ -82,14 +83,9 @@ def unite_front_matter(text: str, other: str, *, self_names: Collection[str] = (
     return _with_own_keys(text, grown, added) if grown or added else text
 
 
-def _split_mark(text: str) -> tuple[str, str]:
-    """The byte order mark, if the decoder left one at the start, and the rest of the text."""
-    return ("\ufeff", text[1:]) if text.startswith("\ufeff") else ("", text)
-
-
 def _own_keys(text: str) -> dict[str, tuple[Any, list[str]]]:
     """causal_links, and keys of front matter that are not ours -> (value, lines without line ends)."""
-    bare = [line.rstrip("\r\n") for line in _LINE.findall(text.removeprefix("\ufeff"))]
+    bare = [line.rstrip("\r\n") for line in _LINE.findall(split_mark(text)[1])]
     block = front_matter.locate(bare)
     if block is None:
         return {}
@@ -146,7 +142,7 @@ def _joined_lists(own: list[Any], other: list[Any]) -> list[Any]:
 
 
 def _with_own_keys(text: str, grown: Mapping[str, Any], added: Sequence[str]) -> str:
-    mark, body = _split_mark(text)
+    mark, body = split_mark(text)
     lines = _LINE.findall(body)
     end = _line_end(lines)
     block = front_matter.locate([line.rstrip("\r\n") for line in lines])

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from spec_kit_memory.core.byte_order_mark import MARK
+
 __all__ = ["Malformed", "Node", "append", "find", "is_blank", "parse", "put", "read", "remove", "remove_item"]
 
 Path = Sequence[str]
@@ -338,7 +340,7 @@ def _newline(text: str) -> str:
 def _indent_at(text: str, at: int) -> str:
     """The indentation of the line at this position."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
-    return line[: len(line) - len(line.lstrip(" \t"))].lstrip("\ufeff")
+    return line[: len(line) - len(line.lstrip(" \t"))].lstrip(MARK)
 
 
 def _unit(text: str) -> str:

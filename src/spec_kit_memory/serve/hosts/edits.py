@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from spec_kit_memory.core import jsonc
+from spec_kit_memory.core.byte_order_mark import MARK
 from spec_kit_memory.serve.hosts import toml
 from spec_kit_memory.serve.hosts.formats import (
     ConfigEntry,
@@ -128,7 +129,7 @@ def with_entries(text: str | None, file: File) -> str:
         return _with_tables(text or "", file)
     _tree(text or "")
     # A file that has only comments keeps them, above our entries.
-    new_text = (text if text and text.strip("\ufeff \t\r\n") else "") if jsonc.is_blank(text or "") else text or ""
+    new_text = (text if text and text.strip(f"{MARK} \t\r\n") else "") if jsonc.is_blank(text or "") else text or ""
     new_text += "{}\n" if jsonc.is_blank(new_text) else ""
     for entry in file.entries:
         new_text = _put(new_text, entry)

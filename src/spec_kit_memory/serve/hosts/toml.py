@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from spec_kit_memory.core.byte_order_mark import split_mark
+
 __all__ = ["MalformedToml", "change", "find", "parse", "put", "remove", "restored"]
 
 BEGIN = "# spec-kit-memory begin: written by `skm install`"
@@ -35,7 +37,7 @@ def parse(text: str) -> dict[str, Any]:
         if line.count(".") > MOST_DOTS:
             raise MalformedToml(f"line {number} has more than {MOST_DOTS:,} dots")
     try:
-        return tomllib.loads(text.removeprefix("\ufeff"))
+        return tomllib.loads(split_mark(text)[1])
     except tomllib.TOMLDecodeError as error:
         raise MalformedToml(str(error)) from error
 
