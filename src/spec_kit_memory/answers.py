@@ -353,7 +353,7 @@ class FileWarning(Row):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SkippedFiles(Row):
-    reason: str
+    reason: Text
     count: int
     paths: tuple[str, ...]  # the first three
 

@@ -105,7 +105,7 @@ def test_an_unknown_tier_is_a_warning_that_names_it_and_nothing_else_is_lost() -
     assert document.front.tier is None
     assert document.front.context_type is None
     assert document.title == "T"
-    assert [(warning.line, warning.message.split(";")[0]) for warning in document.warnings] == [
+    assert [(warning.line, str(warning.message).split(";")[0]) for warning in document.warnings] == [
         (3, "unknown tier 'high'"),
         (4, "unknown context type 'gossip'"),
     ]

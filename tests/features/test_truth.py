@@ -216,7 +216,7 @@ def test_a_passage_that_cannot_be_embedded_is_named_where_its_memory_is_shown(pl
     embedder.bad_word, embedder.bad_error = "word", EmbeddingFailed("too odd")
     workspace.index()
     message = "1 passage has no vector: E001 too odd"
-    assert [card.problems for card in workspace.list().memories] == [(message,), (message,)]
+    assert [[*map(str, card.problems)] for card in workspace.list().memories] == [[message], [message]]
     assert message in workspace.load(1).hints
     assert workspace.stats().embedding["failures"] == {"E001 too odd": 2}
 
@@ -350,9 +350,9 @@ def test_a_link_that_leads_nowhere_is_told_wherever_it_is_shown(place: Place, re
     answer = workspace.index()
     message = f"{relation} {target!r}: no memory has this id, path or title; the link is made when one does"
     assert any(message in hint for hint in answer.hints)
-    assert message in workspace.list().memories[0].problems
+    assert message in map(str, workspace.list().memories[0].problems)
     assert message in workspace.load(1).hints
-    assert message in workspace.save(file_path="specs/001-core/memory/a.md").warnings
+    assert message in map(str, workspace.save(file_path="specs/001-core/memory/a.md").warnings)
     assert problems(workspace, "link targets") == [f"specs/001-core/memory/a.md: {message}"]
     health = workspace.health()
     assert not health.healthy
@@ -364,7 +364,7 @@ def test_a_saved_link_that_leads_nowhere_is_told_at_once_and_no_more_when_it_lea
     workspace = place.open()
     data = {"title": "Two", "sessionSummary": "Text of two.", "links": {"supersedes": ["Three"], "supports": ["One"]}}
     saved = workspace.save(context=data, spec_folder="001-core")
-    assert [warning for warning in saved.warnings if "no memory has" in warning] == [
+    assert [str(warning) for warning in saved.warnings if "no memory has" in warning] == [
         "supersedes 'Three': no memory has this id, path or title; the link is made when one does"
     ]
     place.memory("three", "# Three\n\nText of three.")

@@ -54,17 +54,17 @@ def test_every_rule_finds_its_files_and_the_rest_are_counted(settings: Settings,
 
 def test_what_stands_where_a_memory_could_is_named_with_the_reason(root: Path, write: Write) -> None:
     expected = {
-        "README.md": "outside the places of memories",
-        "constitutional/README.md": "beside rules, but no rule by its name",
-        "memory/photo.png": "in a memory folder, but not markdown",
-        "memory/2026/a.md": "in a folder below memory/, not in it",
-        "specs/001-a/memory/deep/a.md": "in a folder below memory/, not in it",
-        "specs/001-a/memory/a.rst": "in a memory folder, but not markdown",
-        "specs/001-a/memory/secret.md": "named by `exclude` in the configuration",
-        "specs/001-a/notes.md": "in specs/, but no spec document by its name",
-        "specs/001-a/scratch/spec.md": "in scratch/",
-        "specs/001-a/build/": "folders of a name that is never entered",
-        "specs/002-b/": "named by `exclude` in the configuration",
+        "README.md": "outside-memories",
+        "constitutional/README.md": "beside-rules",
+        "memory/photo.png": "not-markdown",
+        "memory/2026/a.md": "below-memory",
+        "specs/001-a/memory/deep/a.md": "below-memory",
+        "specs/001-a/memory/a.rst": "not-markdown",
+        "specs/001-a/memory/secret.md": "excluded",
+        "specs/001-a/notes.md": "no-spec-document",
+        "specs/001-a/scratch/spec.md": "in-scratch",
+        "specs/001-a/build/": "folders-never-entered",
+        "specs/002-b/": "excluded",
     }
     for path in expected:
         write(f"{path}spec.md" if path.endswith("/") else path)

@@ -36,7 +36,7 @@ def store(server: Server) -> Iterator[PostgresIndex]:
 
 
 def record(store: PostgresIndex) -> list[str]:
-    return store.care.check()["record"]
+    return list(map(str, store.care.check()["record"]))
 
 
 def test_what_nobody_edited_agrees(store: PostgresIndex) -> None:

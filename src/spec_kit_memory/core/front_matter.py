@@ -12,7 +12,10 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
+from spec_kit_memory.advice import Advice, finding
 from spec_kit_memory.core import dates
+from spec_kit_memory.core.bounded import short
+from spec_kit_memory.core.byte_order_mark import MARK
 from spec_kit_memory.core.close_names import close_names
 from spec_kit_memory.core.memory import CONTEXT_ALIASES, ContextType, FrontMatter, LinkClaim, Relation, Tier, Warning_
 
@@ -22,6 +25,7 @@ MAX_CHARACTERS = 64_000
 MAX_DEPTH = 64
 MOST_QUESTIONS = 24  # a save stores up to eight; a merge of several saves keeps them all
 LONGEST_QUESTION = 500
+LONGEST_REASON = 280  # of the YAML parser, which may quote a name of any length
 MAX_BRACKETS = 1_000  # the YAML scanner's time is quadratic in open brackets
 
 # Canonical name -> spellings; the first one is written if the file has none of them.
@@ -98,8 +102,8 @@ def canonical(key: object) -> str | None:
 
 def locate(lines: Sequence[str]) -> FrontBlock | None:
     """Find front matter, which may be preceded only by comments and empty lines."""
-    if lines and lines[0].startswith("\ufeff"):  # a second byte order mark, as joined files have
-        lines = [lines[0].lstrip("\ufeff"), *lines[1:]]
+    if lines and lines[0].startswith(MARK):  # a second byte order mark, as joined files have
+        lines = [lines[0].lstrip(MARK), *lines[1:]]
     number = _skip_comments(lines)
     if number > len(lines) or lines[number - 1].rstrip() != "---":
         return None
@@ -139,7 +143,7 @@ def load(text: str, *, first_line: int) -> tuple[dict[str, Any], list[Warning_]]
     """Read YAML with strings for scalars; any problem becomes a warning."""
     refused = _refusal(text)
     if refused:
-        return {}, [Warning_(f"metadata not read: {refused}", first_line, "yaml")]
+        return {}, [Warning_(finding("metadata-not-read", reason=refused), first_line, "yaml")]
     import yaml
 
     reader = loader()(text)
@@ -148,16 +152,15 @@ def load(text: str, *, first_line: int) -> tuple[dict[str, Any], list[Warning_]]
     except yaml.YAMLError as problem:
         return {}, [_yaml_warning(problem, first_line)]
     except (RecursionError, ValueError) as problem:
-        return {}, [Warning_(f"metadata not read: {type(problem).__name__}", first_line, "yaml")]
+        return {}, [Warning_(finding("metadata-not-read", reason=type(problem).__name__), first_line, "yaml")]
     finally:
         reader.dispose()
     if data is None or data == "":
         return {}, []
     if not isinstance(data, dict):
-        return {}, [Warning_("metadata not read: not a list of keys and values", first_line, "yaml")]
+        return {}, [Warning_(finding("metadata-no-mapping"), first_line, "yaml")]
     repeated = [
-        Warning_(f"the key {key[:80]!r} is given twice; the last one counts", first_line + line, "metadata")
-        for key, line in reader.repeated
+        Warning_(finding("key-twice", key=key[:80]), first_line + line, "metadata") for key, line in reader.repeated
     ]
     return data, repeated
 
@@ -187,17 +190,17 @@ def loader() -> Any:
     return Strings
 
 
-def _refusal(text: str) -> str:
-    """Why this YAML is not parsed: it would make the parser slow or the result huge. "" if it may be parsed."""
+def _refusal(text: str) -> Advice | None:
+    """Why this YAML is not parsed: it would make the parser slow or the result huge. None if it may be parsed."""
     if len(text) > MAX_CHARACTERS:
-        return f"{len(text):,} characters, at most {MAX_CHARACTERS:,} are read"
+        return finding("metadata-long", characters=len(text), most=f"{MAX_CHARACTERS:,}")
     if text.count("[") + text.count("{") > MAX_BRACKETS:
-        return f"more than {MAX_BRACKETS:,} brackets"
+        return finding("metadata-brackets", most=f"{MAX_BRACKETS:,}")
     if "*" in text and _has_alias(text):
-        return "YAML aliases are not allowed"
+        return finding("metadata-aliases")
     if _too_deep(text):
-        return f"nested more than {MAX_DEPTH} levels deep"
-    return ""
+        return finding("metadata-deep", most=MAX_DEPTH)
+    return None
 
 
 def _too_deep(text: str) -> bool:
@@ -232,7 +235,11 @@ def _has_alias(text: str) -> bool:
 def _yaml_warning(problem: Any, first_line: int) -> Warning_:
     mark = getattr(problem, "problem_mark", None) or getattr(problem, "context_mark", None)
     reason = getattr(problem, "problem", None) or getattr(problem, "reason", None) or "unreadable"
-    return Warning_(f"broken YAML: {reason}", first_line + (mark.line if mark else 0), "yaml")
+    return Warning_(
+        finding("yaml-broken", reason=short(str(reason), LONGEST_REASON)),
+        first_line + (mark.line if mark else 0),
+        "yaml",
+    )
 
 
 def interpret(data: Mapping[str, Any], *, text: str, first_line: int) -> tuple[FrontMatter, list[Warning_]]:
@@ -260,9 +267,9 @@ def compact(key: object) -> str:
     return str(key).strip().lower().replace("_", "").replace("-", "").replace(" ", "")
 
 
-def _nearest(word: str, choices: Sequence[str]) -> str:
+def _nearest(word: str, choices: Sequence[str]) -> Advice:
     close = close_names(word.casefold(), choices, most=1, cutoff=0.7)
-    return f"did you mean {close[0]}?" if close else f"use one of {', '.join(choices)}"
+    return finding("nearest-name", name=close[0]) if close else finding("names-to-use", names=tuple(map(str, choices)))
 
 
 @cache
@@ -297,7 +304,7 @@ class _Reader:
         self.values: dict[str, Any] = {}
         self.warnings: list[Warning_] = []
 
-    def warn(self, message: str) -> None:
+    def warn(self, message: Advice) -> None:
         before = self.text.partition(self.key)[0] if self.key else ""
         self.warnings.append(Warning_(message, self.first_line + before.count("\n"), "metadata"))
 
@@ -305,12 +312,12 @@ class _Reader:
         """Warn about an unknown key if it looks like one of ours, misplaced or misspelled."""
         name = compact(self.key)
         if name in _RELATIONS or name == "blocks":
-            self.warn(f"{self.key[:80]!r} stands outside causal_links and makes no link; put it below causal_links:")
+            self.warn(finding("relation-outside-links", key=self.key[:80]))
         elif isinstance(value, Mapping) and (ours := [str(key) for key in value if canonical(key) is not None]):
-            names = ", ".join(map(repr, ours[:5]))
-            self.warn(f"{names} below {self.key[:80]!r} are not read there; keys of ours belong to the top")
+            names = tuple(repr(name[:80]) for name in ours[:5])
+            self.warn(finding("keys-too-low", names=names, key=self.key[:80]))
         elif closest := _closest_key(name):
-            self.warn(f"{self.key[:80]!r} is not a key of front matter; did you mean {closest}?")
+            self.warn(finding("key-unknown", key=self.key[:80], closest=closest))
 
     def read(self, name: str, value: Any) -> None:
         if name == "triggers":
@@ -325,9 +332,7 @@ class _Reader:
                 if result is not None:
                     self.values[name] = result
             elif result is not None and result != self.values[name]:
-                self.warn(
-                    f"{self.key[:80]!r} says something else than a key of the same meaning above; that one counts"
-                )
+                self.warn(finding("key-contradicts-earlier", key=self.key[:80]))
 
     def _value(self, name: str, value: Any) -> object:
         text = _scalar(value)
@@ -345,7 +350,7 @@ class _Reader:
         try:
             return Tier(text.lower())
         except ValueError:
-            self.warn(f"unknown tier {text[:80]!r}; {_nearest(text, list(Tier))}")
+            self.warn(finding("tier-unknown", tier=text[:80], advice=_nearest(text, list(Tier))))
             return None
 
     def _context_type(self, text: str) -> ContextType | None:
@@ -355,7 +360,7 @@ class _Reader:
         try:
             return ContextType(word)
         except ValueError:
-            self.warn(f"unknown context type {text[:80]!r}; {_nearest(text, list(ContextType))}")
+            self.warn(finding("context-type-unknown", type=text[:80], advice=_nearest(text, list(ContextType))))
             return None
 
     def _weight(self, text: str) -> float | None:
@@ -365,7 +370,7 @@ class _Reader:
             weight = -1.0
         if 0.0 <= weight <= 1.0:
             return weight
-        self.warn(f"importance weight {text[:80]!r} is not a number from 0 to 1")
+        self.warn(finding("weight-unreadable", weight=text[:80]))
         return None
 
     def _date(self, name: str, text: str) -> object:
@@ -373,7 +378,7 @@ class _Reader:
             return None
         when = dates.read(text)
         if when is None:
-            self.warn(f"{name} {text[:80]!r} is not a date; write it like 2026-01-31")
+            self.warn(finding("date-unreadable", name=name, text=text[:80]))
         return when
 
     def _triggers(self, value: Any) -> None:
@@ -396,18 +401,18 @@ class _Reader:
         for item in items if isinstance(items, list) else [items]:
             text = "" if _is_nothing(item) else _scalar(item)
             if len(text) > LONGEST_QUESTION:
-                self.warn(f"a question of {len(text):,} characters is not read; at most {LONGEST_QUESTION} are")
+                self.warn(finding("question-too-long", characters=len(text), most=LONGEST_QUESTION))
             elif text and text.lower() not in _NOTHING:
                 by_folded_text.setdefault(text.casefold(), text)
         if len(by_folded_text) > MOST_QUESTIONS:
-            self.warn(f"{len(by_folded_text)} questions; the first {MOST_QUESTIONS} are found")
+            self.warn(finding("questions-too-many", count=len(by_folded_text), most=MOST_QUESTIONS))
         self.values["questions"] = tuple(by_folded_text.values())[:MOST_QUESTIONS]
 
     def _links(self, value: Any) -> None:
         if isinstance(value, str) and value.strip().lower() in _NOTHING:
             return
         if not isinstance(value, Mapping):
-            self.warn(f"causal_links {_scalar(value)[:80]!r} is not a list of relations")
+            self.warn(finding("links-unreadable", text=_scalar(value)[:80]))
             return
         claims = list(self.values.get("links", ()))
         for key, targets in value.items():
@@ -421,10 +426,10 @@ class _Reader:
         if not items:
             return []
         if compact(key) == "blocks":
-            self.warn("causal_links: 'blocks' makes no link; use enabled_by in the other memory")
+            self.warn(finding("blocks-makes-no-link"))
             return []
         if compact(key) not in _RELATIONS:
-            self.warn(f"causal_links: unknown relation {key[:80]!r}; {_nearest(key, _RELATION_KEYS)}")
+            self.warn(finding("relation-unknown", relation=key[:80], advice=_nearest(key, _RELATION_KEYS)))
             return []
         relation, inward, strength = _RELATIONS[compact(key)]
         claims = [_claim(item, strength) for item in items]

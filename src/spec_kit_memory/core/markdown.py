@@ -10,8 +10,8 @@ import hashlib
 import re
 from dataclasses import replace
 
+from spec_kit_memory.advice import finding
 from spec_kit_memory.core import front_matter
-from spec_kit_memory.core.bounded import short
 from spec_kit_memory.core.front_edit import edit_front_matter
 from spec_kit_memory.core.memory import Anchor, Document, FrontMatter, Warning_
 from spec_kit_memory.core.structure import metadata_fence, scanned, slug
@@ -28,7 +28,6 @@ __all__ = [
 
 LONG_CHARACTERS = 100_000
 MOST_WARNINGS = 20
-LONGEST_WARNING = 300
 LONG_TITLE = 500  # also the limit for titles given to tools; a longer one would crowd out the text itself in answers
 
 # As \b\d{4}-\d{2}-\d{2}\b, but starting with the digit, so that the scan stops at digits only.
@@ -54,10 +53,10 @@ def parse(text: str) -> Document:
     warnings.extend(structure.warnings)
     title = front.title or next((heading.text for heading in structure.headings if heading.level == 1), "")
     if len(title) > LONG_TITLE:
-        warnings.append(Warning_(f"the title has {len(title):,} characters; {LONG_TITLE} are kept", code="title"))
+        warnings.append(Warning_(finding("title-cut", characters=len(title), kept=LONG_TITLE), code="title"))
         title = title[:LONG_TITLE].rstrip()
     if len(text) > LONG_CHARACTERS:
-        warnings.append(Warning_(f"{len(text):,} characters; consider splitting it", code="long"))
+        warnings.append(Warning_(finding("text-long", characters=len(text)), code="long"))
     return Document(
         text=text,
         title=title,
@@ -70,12 +69,11 @@ def parse(text: str) -> Document:
 
 
 def _few(warnings: list[Warning_]) -> tuple[Warning_, ...]:
-    """The first warnings, shortened: a text full of mistakes could otherwise have more warnings than text."""
-    shortened = [
-        replace(warning, message=short(warning.message, LONGEST_WARNING)) for warning in warnings[:MOST_WARNINGS]
-    ]
-    more = len(warnings) - MOST_WARNINGS
-    return (*shortened, *([Warning_(f"and {more:,} more warnings", warnings[-1].line, "more")] if more > 0 else []))
+    """The first warnings: a text full of mistakes could otherwise have more warnings than text."""
+    first_ones, more = tuple(warnings[:MOST_WARNINGS]), len(warnings) - MOST_WARNINGS
+    if more <= 0:
+        return first_ones
+    return (*first_ones, Warning_(finding("more-warnings", count=more), warnings[-1].line, "more"))
 
 
 def outline(text: str) -> Document:

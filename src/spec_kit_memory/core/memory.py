@@ -15,6 +15,7 @@ from enum import StrEnum
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from spec_kit_memory.advice import Text
 from spec_kit_memory.core.citations import CitedFile
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ class Presence(StrEnum):
 class Warning_:
     """A problem in one file that did not prevent it from being indexed."""
 
-    message: str
+    message: Text
     line: int | None = None
     code: str = ""
 

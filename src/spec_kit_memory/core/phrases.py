@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from math import log2
 
+from spec_kit_memory.advice import Advice, finding
 from spec_kit_memory.core.fences import code_lines
 from spec_kit_memory.core.stop_words import COMMON_FILES, DOCUMENT, EXTENSIONS, PLAIN
 from spec_kit_memory.core.triggers import fold, has_letters, usable
@@ -127,7 +128,7 @@ def in_most_prompts(phrase: str) -> bool:
     return not any(_is_telling(word) for word in words) or (len(words) == 1 and words[0] in PLAIN)
 
 
-def doubts(phrases: Iterable[str]) -> list[str]:
+def doubts(phrases: Iterable[str]) -> list[Advice]:
     """Warnings about given phrases: those that can never match, and those that match nearly always."""
     phrase_list = list(phrases)
     never = [phrase for phrase in phrase_list if not usable(phrase)]
@@ -136,18 +137,19 @@ def doubts(phrases: Iterable[str]) -> list[str]:
     plain = [phrase for phrase in phrase_list if in_most_prompts(phrase)]
     messages = []
     if signs:
-        messages.append(f"{_named(signs)} can never match: a phrase needs letters, digits or emoji")
+        messages.append(finding("phrases-without-letters", phrases=_named(signs)))
     if short:
-        messages.append(f"{_named(short)} can never match: give three characters or more, two in a script without case")
+        messages.append(finding("phrases-too-short", phrases=_named(short)))
     if plain:
-        messages.append(f"{_named(plain)} will match most prompts; give longer ones")
+        messages.append(finding("phrases-too-plain", phrases=_named(plain)))
     return messages
 
 
-def _named(phrases: Sequence[str]) -> str:
-    listed = ", ".join(repr(phrase[:80]) for phrase in phrases[:10])
-    more = f" and {len(phrases) - 10} more" if len(phrases) > 10 else ""
-    return f"trigger phrase{'' if len(phrases) == 1 else 's'} {listed}{more}"
+def _named(phrases: Sequence[str]) -> Advice:
+    if len(phrases) == 1:
+        return finding("one-trigger-phrase", phrase=phrases[0][:80])
+    names, more = tuple(repr(phrase[:80]) for phrase in phrases[:10]), len(phrases) - 10
+    return finding("trigger-phrases", phrases=finding("and-more", names=names, more=more) if more > 0 else names)
 
 
 @lru_cache(maxsize=20_000)

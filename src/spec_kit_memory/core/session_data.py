@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from spec_kit_memory.advice import Advice, finding
 from spec_kit_memory.core.close_names import close_names
 from spec_kit_memory.core.front_matter import LONGEST_QUESTION
 from spec_kit_memory.core.memory import CONTEXT_ALIASES, ContextType, Tier
@@ -144,7 +145,7 @@ class SessionData:
     session_id: str | None = None
     channel: str | None = None
     other: Mapping[str, object] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Advice, ...] = ()
 
 
 def read(data: object, *, constitutional: bool = False) -> SessionData:
@@ -251,7 +252,7 @@ class _Reader:
 
     def __init__(self, data: Mapping[object, object]) -> None:
         self.problems: list[str] = []
-        self.warnings: list[str] = []
+        self.warnings: list[Advice] = []
         self.characters = 0
         self._values: dict[str, list[tuple[str, object]]] = {}
         self._other: dict[str, object] = {}
@@ -261,7 +262,7 @@ class _Reader:
                 continue
             if name is None:
                 _put(self._other, self._text(str(key)), self._any(value))
-                self.warnings.append(f"{key} is not a known field; it was kept under the other fields")
+                self.warnings.append(finding("field-unknown", key=str(key)))
             else:
                 self._values.setdefault(name, []).append((str(key), value))
 
@@ -411,7 +412,7 @@ class _Reader:
                 elif link_targets := [self._scalar(target, f"{key}.{relation}") for target in _as_list(targets)]:
                     links[name] = (*links.get(name, ()), *(target for target in link_targets if target))
                     if name == "blocks":
-                        self.warnings.append("links.blocks makes no link; it is kept as text only")
+                        self.warnings.append(finding("blocks-kept-as-text"))
         return links
 
     # --- lists

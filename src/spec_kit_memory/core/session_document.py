@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any
 from unicodedata import normalize
 
+from spec_kit_memory.advice import Advice, finding
 from spec_kit_memory.core import noise
 from spec_kit_memory.core.fences import fenced, marker, may_hold, settle
 from spec_kit_memory.core.links import mermaid_text
@@ -80,7 +81,7 @@ class Rendered:
     tier: Tier
     context_type: ContextType
     counts: Mapping[str, int]
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Advice, ...] = ()
     questions: tuple[str, ...] = ()
 
 
@@ -114,10 +115,7 @@ def without_noise(session: SessionData, *, patterns: Sequence[str] = ()) -> Sess
     dropped = len(messages) - len(kept_messages) + len(observations) - len(kept_observations)
     warnings = session.warnings
     if dropped:
-        warnings += (
-            f"{counted(dropped, 'message or observation was', 'messages or observations were')} nothing but noise "
-            "and left out",
-        )
+        warnings += (finding("noise-left-out", count=dropped),)
     return replace(
         session,
         summary=noise.cleaned(session.summary, patterns=patterns),

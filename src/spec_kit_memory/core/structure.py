@@ -12,11 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from spec_kit_memory.advice import finding
 from spec_kit_memory.core import fences
 from spec_kit_memory.core.memory import Anchor, Heading, Warning_
 
 __all__ = ["DEEPEST", "Structure", "metadata_fence", "scan", "scanned", "slug", "too_deep"]
 
+MOST_SHOWN = 280  # characters of an id in a warning
 DEEPEST = 20  # the most anchors around a line
 
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
@@ -121,7 +123,7 @@ def _read_fence(lines: Sequence[str], number: int, closers: dict[int, dict[str, 
     if opener is None or not opener.can_open:
         return number
     if closers[number][opener.run[0]] < len(opener.run):
-        structure.warnings.append(Warning_("code fence is never closed", number, "fence"))
+        structure.warnings.append(Warning_(finding("fence-open"), number, "fence"))
         return number
     nests = structure.nested_fences and opener.holds_markdown
     last, whole = fences.closing_line(lines, number, opener=opener, nests=nests)
@@ -189,7 +191,7 @@ def _read_tag(line: str, number: int, start: int, *, tags: list[_Tag], structure
         structure.tag_lines.append(number)
     elif _TAG_LIKE.match(line, start):
         excerpt = line[start : start + 80].strip()
-        structure.warnings.append(Warning_(f"anchor tag {excerpt!r} has no valid id", number, "anchor"))
+        structure.warnings.append(Warning_(finding("anchor-without-id", excerpt=excerpt), number, "anchor"))
 
 
 def _read_open_comment(lines: Sequence[str], number: int, start: int, last_end: int, *, structure: Structure) -> int:
@@ -276,19 +278,23 @@ def _paired(tags: list[_Tag], warnings: list[Warning_]) -> list[Anchor]:
         key = tag.id.casefold()
         if not tag.closing:
             if key in open_names:
-                warnings.append(Warning_(f"anchor {tag.id!r} is repeated", tag.line, "anchor"))
+                warnings.append(Warning_(finding("anchor-repeated", id=tag.id[:MOST_SHOWN]), tag.line, "anchor"))
             open_names.add(key)
             opened.setdefault(key, []).append(tag)
         elif opened.get(key):
             anchors.append(_anchor(opened[key].pop(), tag))
         else:
-            warnings.append(Warning_(f"anchor {tag.id!r} is closed but was never opened", tag.line, "anchor"))
+            warnings.append(Warning_(finding("anchor-never-opened", id=tag.id[:MOST_SHOWN]), tag.line, "anchor"))
     for left in opened.values():
-        warnings.extend(Warning_(f"anchor {tag.id!r} is never closed", tag.line, "anchor") for tag in left)
+        warnings.extend(
+            Warning_(finding("anchor-never-closed", id=tag.id[:MOST_SHOWN]), tag.line, "anchor") for tag in left
+        )
     anchors.sort(key=lambda anchor: (anchor.first_line, -anchor.last_line))
     deep = too_deep([(anchor.first_line, anchor.last_line) for anchor in anchors])
     warnings.extend(
-        Warning_(f"anchor {anchors[at].id!r} is in {DEEPEST} others and is left out", anchors[at].first_line, "anchor")
+        Warning_(
+            finding("anchor-too-deep", id=anchors[at].id[:MOST_SHOWN], others=DEEPEST), anchors[at].first_line, "anchor"
+        )
         for at in deep
     )
     return [anchor for at, anchor in enumerate(anchors) if at not in deep]

@@ -126,7 +126,7 @@ def health(runtime: Runtime, request: HealthRequest) -> HealthAnswer:
     looked_at = runtime.store if runtime.isolated else runtime.whole
     doing = runtime.doing()
     looked = looked_at.care.check(now=runtime.now(), quick=not whole)
-    unfinished = looked.pop("unfinished", [])
+    unfinished = [str(name) for name in looked.pop("unfinished", [])]
     every_check = (
         *_in_index(looked),
         *_in_files(runtime, unfinished, whole=whole),
@@ -244,7 +244,7 @@ _HINTS: Mapping[str, Text] = {
 }
 
 
-def _in_index(looked: Mapping[str, list[str]]) -> Iterator[_Checked]:
+def _in_index(looked: Mapping[str, list[Text]]) -> Iterator[_Checked]:
     for name, messages in looked.items():
         yield _Checked(name, messages)
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from spec_kit_memory.advice import advise, outcome
+from spec_kit_memory.advice import advise, finding, outcome
 from spec_kit_memory.answers import ImportAnswer
 from spec_kit_memory.core import operation, redact
 from spec_kit_memory.core.bounded import short
@@ -49,10 +49,7 @@ def import_(runtime: Runtime, path: Path) -> ImportAnswer:
         outcome=outcome("original-imported", memories=len(ids), links=links, history=history),
         advice=(
             *original.warnings[:5],
-            *(
-                [f"{len(unmatched):,} paths have no memory here; {_MOST_NAMED} are named"]
-                * (len(unmatched) > _MOST_NAMED)
-            ),
+            *([finding("paths-unmatched", count=len(unmatched), named=_MOST_NAMED)] * (len(unmatched) > _MOST_NAMED)),
             *((advise("index-before-import"),) if not matched else ()),
         ),
         matched=len(ids),

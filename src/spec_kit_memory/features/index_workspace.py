@@ -308,7 +308,8 @@ def _skipped(report: ScanReport) -> tuple[SkippedFiles, ...]:
     for path, why in sorted(report.skipped, key=lambda pair: (pair[1] == OUTSIDE, pair)):
         groups.setdefault(why, []).append(path)
     return tuple(
-        SkippedFiles(reason=why, count=len(paths), paths=tuple(paths[:NAMED_PATHS])) for why, paths in groups.items()
+        SkippedFiles(reason=finding(why), count=len(paths), paths=tuple(paths[:NAMED_PATHS]))
+        for why, paths in groups.items()
     )
 
 

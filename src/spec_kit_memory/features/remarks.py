@@ -38,20 +38,22 @@ def vector_cause(runtime: Runtime) -> Text:
 
 
 def of(runtime: Runtime, memories: Sequence[Memory], *, slips: bool = False) -> dict[int, tuple[Text, ...]]:
-    """Each memory's problems in words; with `slips` also what is wrong in its file."""
+    """Each memory's problems; with `slips` also what is wrong in its file."""
     remarks: dict[int, list[Text]] = {memory.id: [] for memory in memories}
     for memory in memories:
         reason = held_back(runtime, memory)
         remarks[memory.id] += [reason] if reason else []
+    explained: set[int] = set()  # memories whose missing vectors have a cause of their own
     for remark in runtime.store.care.remarks(list(remarks)):
         if remark.kind == "vector" and not runtime.meaning.wanted:
             continue
         if remark.kind != "file" or slips:
-            line = f" (line {remark.line})" if remark.line else ""
-            remarks[remark.memory_id].append(f"{remark.message}{line}")
+            on_line = finding("on-line", problem=remark.message, line=remark.line) if remark.line else None
+            remarks[remark.memory_id].append(on_line or remark.message)
+            explained |= {remark.memory_id} if remark.kind == "vector" else set()
     for memory in memories:
         cause = vector_cause(runtime) if memory.vector_status in _WAITING else ""
-        if cause and not any(isinstance(text, str) and "no vector" in text for text in remarks[memory.id]):
+        if cause and memory.id not in explained:
             remarks[memory.id].append(finding("no-vectors-yet", cause=cause))
     return {memory_id: tuple(texts) for memory_id, texts in remarks.items()}
 

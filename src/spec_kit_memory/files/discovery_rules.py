@@ -40,10 +40,10 @@ PARTS = frozenset(("contracts", "research", "checklists"))  # folders whose docu
 PENDING = "_pending.md"
 METADATA = "metadata.json"  # beside every saved memory; ours
 
-# Why a file is no memory, said to whoever asks for a scan.
-EXCLUDED = "named by `exclude` in the configuration"
-NEVER_ENTERED = "folders of a name that is never entered"
-OUTSIDE = "outside the places of memories"
+# Why a file is not a memory, as codes that a scan reports.
+EXCLUDED = "excluded"
+NEVER_ENTERED = "folders-never-entered"
+OUTSIDE = "outside-memories"
 
 Segments = tuple[str, ...]  # of a folder below the workspace's root
 
@@ -121,18 +121,18 @@ def default_tier(source: Source, name: str) -> Tier | None:
 
 
 def left_out(folder: Segments, name: str, rule: DiscoveryRule | None) -> str:
-    """Why the folder's rule does not make this file a memory; "" where nobody would expect it to."""
+    """Code of why the folder's rule does not make this file a memory; "" where nobody would expect it to."""
     if folder and rule is not None and rule.source is Source.MEMORY and not _markdown(name):
-        return "" if name == METADATA else "in a memory folder, but not markdown"
+        return "" if name == METADATA else "not-markdown"
     if not _markdown(name):
         return ""
     if rule is not None and rule.source is Source.CONSTITUTIONAL:
-        return "beside rules, but no rule by its name"
+        return "beside-rules"
     match folder:
         case ("memory", *below) | ("specs", *below) | (".opencode", "specs", *below):
             if folder[0] == "memory" or "memory" in below:
-                return "in a folder below memory/, not in it"
-            return "in scratch/" if "scratch" in below else "in specs/, but no spec document by its name"
+                return "below-memory"
+            return "in-scratch" if "scratch" in below else "no-spec-document"
     return OUTSIDE
 
 

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
 from urllib.parse import quote
 
+from spec_kit_memory.advice import finding
 from spec_kit_memory.core import dates, markdown, passages, phrases, redact
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import (
@@ -31,7 +32,6 @@ from spec_kit_memory.core.memory import (
     file_time,
 )
 from spec_kit_memory.core.tiers import TABLE
-from spec_kit_memory.core.wording import counted
 from spec_kit_memory.files import chat_transcripts
 from spec_kit_memory.files.discover import MemoryFile
 from spec_kit_memory.files.disk import FileText
@@ -99,12 +99,9 @@ def make_entry(
     )
     redactions = sum(parsed.secrets.values())
     if redactions:
-        kinds = ", ".join(sorted(parsed.secrets))
         warnings = (
             *warnings,
-            Warning_(
-                f"{counted(redactions, 'secret is', 'secrets are')} left out of the index ({kinds})", code="secret"
-            ),
+            Warning_(finding("secrets-left-out", count=redactions, kinds=tuple(sorted(parsed.secrets))), code="secret"),
         )
     if warnings:
         document = replace(document, warnings=(*document.warnings, *warnings))
@@ -147,12 +144,12 @@ def resolve(
     """The metadata that holds, after every rule, and what was not taken as the file says."""
     tier, warnings = _tier(front, file, settings, trusted=trusted)
     if front.triggers and not trusted:
-        warnings = (*warnings, Warning_("its trigger phrases are ignored: nobody vouched for this text", code="trust"))
+        warnings = (*warnings, Warning_(finding("phrases-ignored"), code="trust"))
     else:
         warnings = (*warnings, *(Warning_(message, code="trigger") for message in phrases.doubts(front.triggers)))
     claimed_at = front.created_at
     if claimed_at is not None and dates.to_come(claimed_at, now=now):
-        message = f"its date {claimed_at:%Y-%m-%d} is still to come; the time of the file stands in for it"
+        message = finding("date-to-come", date=f"{claimed_at:%Y-%m-%d}")
         warnings, claimed_at = (*warnings, Warning_(message, code="date")), None
     # To the second, as front matter has it: of two from one second the later saved is the newer.
     created_at = claimed_at.replace(microsecond=0) if claimed_at else file_time(modified_at)
@@ -179,7 +176,7 @@ def _tier(
     if usual is Tier.CONSTITUTIONAL:
         usual = Tier.NORMAL  # a default makes no rules
     if front.tier is Tier.CONSTITUTIONAL and not trusted:
-        warning = Warning_("its tier constitutional is ignored: nobody vouched for this text", code="trust")
+        warning = Warning_(finding("tier-ignored"), code="trust")
         return usual, (warning,)
     return front.tier or usual, ()
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from spec_kit_memory.advice import Advice, finding
 from spec_kit_memory.core.bounded import short
 from spec_kit_memory.core.links import read_relation
 from spec_kit_memory.core.memory import Actor, ContextType, Event, Relation, Tier
@@ -95,7 +96,7 @@ class OriginalData:
     links: tuple[OriginalLink, ...] = ()
     history: tuple[OriginalEvent, ...] = ()
     checkpoints: tuple[OriginalCheckpoint, ...] = ()
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Advice, ...] = ()
 
     def by_id(self) -> dict[str, OriginalMemory]:
         """Every id of the original and the memory it stands for."""
@@ -147,7 +148,7 @@ def _open(path: Path) -> apsw.Connection:
 class _Reader:
     connection: apsw.Connection
     path: Path
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[Advice] = field(default_factory=list)
 
     def read(self) -> OriginalData:
         # Only what is really stored: a virtual table, like a view, could compute rows without end.
@@ -185,7 +186,7 @@ class _Reader:
         for number, row in enumerate(self._rows(table), start=1):
             item = read_one(row)
             if item is None:
-                self.warnings.append(f"{table}: row {row.get('id', number)} makes no sense and was left out")
+                self.warnings.append(finding("row-left-out", table=table, row=str(row.get("id", number))))
             else:
                 rows.append(item)
         return rows

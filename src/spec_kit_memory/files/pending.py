@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from spec_kit_memory import filesystem
-from spec_kit_memory.advice import advise
+from spec_kit_memory.advice import advise, finding
 from spec_kit_memory.core.memory import EVERYWHERE, Presence, Scope, Warning_
 from spec_kit_memory.errors import BadPath, SpecKitMemoryError
 from spec_kit_memory.files import discover, disk, journal, paths, trash, write_counters
@@ -365,8 +365,7 @@ def adopt(settings: Settings, leftovers: Iterable[Path]) -> Recovery:
         if _OURS.fullmatch(path.name):
             _adopt_one(settings, place, final, done)
         else:
-            message = f"files that end in {PENDING} are taken for unfinished saves and not indexed; rename it"
-            done.warnings.append((path, Warning_(message, code="pending")))
+            done.warnings.append((path, Warning_(finding("ends-like-a-save", ending=PENDING), code="pending")))
     if done.completed or done.removed:
         write_counters.count(settings, scope=EVERYWHERE, recoveries=len(done.completed) + len(done.removed))
     return done

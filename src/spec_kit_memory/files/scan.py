@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from spec_kit_memory import filesystem
-from spec_kit_memory.advice import advise
+from spec_kit_memory.advice import Text, advise
 from spec_kit_memory.answers import FileWarning
 from spec_kit_memory.core import decay
 from spec_kit_memory.core.memory import (
@@ -842,7 +842,7 @@ class Sync:
     def _seen_ns(self) -> int:
         return int(self._now().timestamp() * 1e9)
 
-    def _warning(self, path: Path, message: str) -> FileWarning:
+    def _warning(self, path: Path, message: Text) -> FileWarning:
         return FileWarning(path=paths.stored_form(self._settings, path), line=None, message=message)
 
 

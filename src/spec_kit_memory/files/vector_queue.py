@@ -60,7 +60,7 @@ def embed_pending(
     done = Embedded()
     with Lock(settings, "embed.lock") as lock:
         if not _take(lock, store, cancel, wait=wait):
-            done.stopped = "another process is embedding"
+            done.stopped = "busy"
             return done
         try:
             store.vectors.use_model(embedder.name, embedder.dimensions, embedder.weights_hash)

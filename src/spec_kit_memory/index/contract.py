@@ -21,6 +21,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
+from spec_kit_memory.advice import Text
 from spec_kit_memory.core.citations import Citations
 from spec_kit_memory.core.delivery import Backlog, Delivery, FileOperation
 from spec_kit_memory.core.memory import (
@@ -130,7 +131,7 @@ class Remark:
     memory_id: int
     path: str
     kind: str  # file | link | vector
-    message: str
+    message: Text
     line: int | None = None
 
 
@@ -545,7 +546,7 @@ class Care(Protocol):
         """
         ...
 
-    def check(self, *, now: datetime | None = None, quick: bool = False) -> dict[str, list[str]]:
+    def check(self, *, now: datetime | None = None, quick: bool = False) -> dict[str, list[Text]]:
         """Name of each check -> what is wrong. Sessions are looked at only with `now`.
 
         `quick`: of a large index, what can be looked at in a moment; "unfinished" then names the checks that were not

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Protocol
 
+from spec_kit_memory.advice import Advice, finding
 from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Attributes, Event, LedgerEntry, Link, Memory, Origin, Presence, Relation
 from spec_kit_memory.core.wording import change_name
@@ -67,8 +68,8 @@ class Recorded(Protocol):
     def links_by_hand(self) -> Iterable[Link]: ...
 
 
-def check(recorded: Recorded) -> list[str]:
-    """What does not agree, in words."""
+def check(recorded: Recorded) -> list[Advice]:
+    """Every disagreement, the first `MOST` of them by name."""
     look = _Look(recorded)
     try:
         look.at_history()
@@ -79,7 +80,7 @@ def check(recorded: Recorded) -> list[str]:
         return []  # an entry that cannot be read is named by the check of the chain
     faults = list(dict.fromkeys(look.faults))
     more = len(faults) - MOST
-    return [*faults[:MOST], f"and {more} more"] if more > 0 else faults
+    return [*faults[:MOST], finding("more-problems", count=more)] if more > 0 else faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class _Last:
 @dataclass(slots=True)
 class _Look:
     recorded: Recorded
-    faults: list[str] = field(default_factory=list)
+    faults: list[Advice] = field(default_factory=list)
     last: dict[int, _Last] = field(default_factory=dict)
     last_link: dict[_Key, _Row | None] = field(default_factory=dict)
     is_mixed: bool = False  # there are entries of version 1, which do not vouch for links
@@ -118,7 +119,7 @@ class _Look:
         while group:
             group = self._stray(group[0], numbered)
         for left in unnumbered.values():
-            self.faults += [f"history row {row['sequence']} belongs to no entry of the ledger" for row in left]
+            self.faults += [finding("history-without-entry", row=row["sequence"]) for row in left]
 
     def _numbered(self) -> Iterator[tuple[int, list[_Row]]]:
         before = 0
@@ -128,9 +129,7 @@ class _Look:
         ):
             written = list(group)
             if written[0]["sequence"] < before:
-                self.faults.append(
-                    f"the history of ledger entry {sequence} stands in another place than it was written"
-                )
+                self.faults.append(finding("history-moved", sequence=sequence))
             before = written[-1]["sequence"]
             yield sequence, written
 
@@ -143,17 +142,17 @@ class _Look:
         return groups
 
     def _stray(self, sequence: int, numbered: Iterator[tuple[int, list[_Row]]]) -> tuple[int, list[_Row]] | None:
-        self.faults.append(f"history names entry {sequence} of the ledger, which does not exist")
+        self.faults.append(finding("history-of-no-entry", sequence=sequence))
         return next(numbered, None)
 
     def _compare_history(self, entry: LedgerEntry, own: list[_Row]) -> None:
         history = [{name: row[name] for name in rows.HISTORY.split(", ")} for row in own]
         if not own:
-            self.faults.append(f"the history of ledger entry {entry.sequence} is missing")
+            self.faults.append(finding("history-missing", sequence=entry.sequence))
         elif entry.version > 1 and ledger.history_digest(history) != entry.history:
-            self.faults.append(f"the history of ledger entry {entry.sequence} was altered")
+            self.faults.append(finding("history-altered", sequence=entry.sequence))
         elif entry.version == 1 and not all(_fits(entry, row) for row in own):
-            self.faults.append(f"the history of ledger entry {entry.sequence} tells of another text than the entry")
+            self.faults.append(finding("history-of-another-text", sequence=entry.sequence))
 
     def _remember(self, entry: LedgerEntry, own: list[_Row], *, is_own: bool) -> None:
         self.is_mixed = self.is_mixed or entry.version == 1
@@ -183,32 +182,36 @@ class _Look:
             except ValueError:
                 good = False
             if not good:
-                whose = self.recorded.memories_with(hash_)
-                about = f"of memory {', '.join(map(str, whose))}" if whose else "of an earlier state"
-                self.faults.append(f"a text {about} was altered: its hash does not fit")
+                ids = tuple(map(str, self.recorded.memories_with(hash_)))
+                self.faults.append(finding("text-altered", ids=ids) if ids else finding("earlier-text-altered"))
 
     def at_memories(self) -> None:
         ids = self.recorded.memory_ids()
         for id_ in ids:
             memory = self.recorded.memory(id_)
             if memory and id_ not in self.last:
-                self.faults.append(f"memory {id_} is not on the ledger")
+                self.faults.append(finding("memory-not-on-ledger", id=id_))
             elif memory:
                 self._compare_memory(memory, self.last[id_])
         for id_ in sorted(self.last.keys() - set(ids)):
-            self.faults.append(f"memory {id_} is on the ledger, but not in the index")
+            self.faults.append(finding("memory-not-in-index", id=id_))
 
     def _compare_memory(self, memory: Memory, last: _Last) -> None:
         entry = last.entry
         text = entry.hash_after or entry.hash_before
         if memory.content_hash != text:
-            self.faults.append(f"memory {memory.id} has another text than ledger entry {entry.sequence} says")
+            self.faults.append(finding("memory-has-another-text", id=memory.id, sequence=entry.sequence))
         if entry.version == 1 or last.row is None:
             return
         if memory.presence != entry.presence:
-            self.faults.append(
-                f"memory {memory.id} is {memory.presence}; ledger entry {entry.sequence} says {entry.presence}"
+            fault = finding(
+                "memory-has-another-presence",
+                id=memory.id,
+                sequence=entry.sequence,
+                presence=str(memory.presence),
+                recorded=str(entry.presence),
             )
+            self.faults.append(fault)
         event, before, after = self.recorded.states(last.row)
         expected = _values(before if event == Event.DELETE else after) or {}
         now = rows.state_of(memory)
@@ -218,8 +221,8 @@ class _Look:
         if memory.presence is Presence.LIVE and not differing:
             differing = self._overridden(memory)
         if differing:
-            names = ", ".join(dict.fromkeys(map(change_name, differing)))
-            self.faults.append(f"{names} of memory {memory.id} changed without an entry in the ledger")
+            names = tuple(dict.fromkeys(map(change_name, differing)))
+            self.faults.append(finding("memory-changed-without-entry", id=memory.id, names=names))
 
     def _overridden(self, memory: Memory) -> list[str]:
         """What the document and overrides say is what holds, unless the file is to be read again anyway."""
@@ -241,13 +244,17 @@ class _Look:
                 continue
             same = _by_hand(recorded) is (now is not None)
             if not same or (recorded and now and any(recorded[name] != now[name] for name in ("strength", "evidence"))):
-                self.faults.append(f"the link {key[0]} {key[2]} {key[1]} changed without an entry in the ledger")
+                self.faults.append(_about_link("link-changed-without-entry", key))
         for key in present:
             if key not in self.last_link and not self.is_mixed:
-                self.faults.append(f"the link {key[0]} {key[2]} {key[1]} is not on the ledger")
+                self.faults.append(_about_link("link-not-on-ledger", key))
 
 
 _MERGED: _Row = {"origin": str(Origin.HAND), "strength": 1.0, "evidence": "merged"}
+
+
+def _about_link(code: str, key: _Key) -> Advice:
+    return finding(code, source=key[0], target=key[1], relation=key[2])
 
 
 def _by_hand(link: _Row | None) -> bool:

@@ -10,9 +10,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spec_kit_memory.advice import Text, finding
 from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Change, Event, Mutation
-from spec_kit_memory.core.wording import counted
 from spec_kit_memory.index import record_check, rows
 from spec_kit_memory.index.contract import Index, Rebuilt, TableReport
 from spec_kit_memory.index.postgres import text_index
@@ -46,10 +46,10 @@ _BAD_VECTORS = (
 )
 _LOOPS = "SELECT id FROM link WHERE project_id = @p AND source_id = target_id"
 _FAULTS: tuple[Fault, ...] = (
-    ("links", _LOOPS, "link has lost an end", "links have lost an end"),
+    ("links", _LOOPS, "links-without-end"),
     *DOCUMENT_FAULTS,
     *VECTOR_FAULTS,
-    ("vectors", _BAD_VECTORS, "vector has the wrong size", "vectors have the wrong size"),
+    ("vectors", _BAD_VECTORS, "vectors-of-wrong-size"),
 )
 _DELETIONS = (
     ("links", "link", "id", _LOOPS),
@@ -63,22 +63,22 @@ class Care(Repairs):
     _database: Database
     _deletions = _DELETIONS
 
-    def check(self, *, now: datetime | None = None, quick: bool = False) -> dict[str, list[str]]:
-        faults: dict[str, list[str]] = {"integrity": [], "documents": [], "links": [], "text index": [], "vectors": []}
+    def check(self, *, now: datetime | None = None, quick: bool = False) -> dict[str, list[Text]]:
+        faults: dict[str, list[Text]] = {"integrity": [], "documents": [], "links": [], "text index": [], "vectors": []}
         with self._shared.database.reading() as connection:  # all of it: a scope is told that something is wrong
-            faults["sessions"] = old_sessions(connection, now) if now else []
-            for name, sql, one, many in _FAULTS:
+            faults["sessions"] = [*old_sessions(connection, now)] if now else []
+            for name, sql, code in _FAULTS:
                 count = first(connection, f"SELECT count(*) FROM ({sql}) AS found")[0]
-                faults[name] += [counted(count, one, many)] if count else []
+                faults[name] += [finding(code, count=count)] if count else []
         broken = ledger.verify(Record(self._shared, None).ledger())
-        faults["ledger"] = [str(broken.reason)] if broken else []
+        faults["ledger"] = [broken.reason] if broken else []
         if not quick:
             with self._shared.database.apart() as connection:
-                faults["record"] = record_check.check(Recorded(connection))
+                faults["record"] = [*record_check.check(Recorded(connection))]
         if self._scope is None:
             return faults
         # Counts would tell a scope about memories that it may not see.
-        return {name: [f"{name}: something is wrong"] if message else [] for name, message in faults.items()}
+        return {name: [finding("check-failed", check=name)] if message else [] for name, message in faults.items()}
 
     def _index_again(self, connection: dialect.Connection, recorder: Recorder) -> int:
         """A memory without its passages is left for the next scan."""

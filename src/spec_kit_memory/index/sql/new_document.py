@@ -80,7 +80,9 @@ def index(connection: Connection, recorder: Recorder, entry: Entry) -> PutResult
 
 
 def write_document(connection: Connection, memory_id: int, entry: Entry) -> None:
-    warnings = [(rows.clean(w.message), w.line, w.code) for w in entry.document.warnings]
+    warnings = [
+        (rows.clean(str(w.message)), w.line, w.code) for w in entry.document.warnings
+    ]  # words outlive their codes
     connection.execute(
         PUT_DOCUMENT,
         (

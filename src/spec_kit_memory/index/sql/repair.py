@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import ClassVar
 
+from spec_kit_memory.advice import Advice, finding
 from spec_kit_memory.core.memory import Change
-from spec_kit_memory.core.wording import counted
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.sql.dialect import Connection, fetch, first
 from spec_kit_memory.index.sql.recorder import Recorder
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 _SESSION_DAYS = 30  # a session that nobody used for so long is over
-Fault = tuple[str, str, str, str]  # the name of the check, what to count, and how to say one of them and several
+Fault = tuple[str, str, str]  # the name of the check, what to count, and the code of the finding
 
 LIVE = "SELECT id FROM memory WHERE project_id = @p AND presence = 'live'"
 MISCOUNTED = (
@@ -60,40 +60,15 @@ _NO_TEXT = (
     " (SELECT 1 FROM content WHERE content.project_id = @p AND hash = content_hash)"
 )
 DOCUMENT_FAULTS: tuple[Fault, ...] = (
-    (
-        "documents",
-        _NO_DOCUMENT,
-        "memory must be read from its file again",
-        "memories must be read from their files again",
-    ),
-    ("documents", _NO_TEXT, "memory has lost its text", "memories have lost their text"),
-    (
-        "text index",
-        STRAY_TRIGGERS,
-        "trigger phrase belongs to a memory that is gone",
-        "trigger phrases belong to memories that are gone",
-    ),
-    ("text index", MISCOUNTED, "memory has lost or doubled passages", "memories have lost or doubled passages"),
+    ("documents", _NO_DOCUMENT, "memories-without-document"),
+    ("documents", _NO_TEXT, "memories-without-text"),
+    ("text index", STRAY_TRIGGERS, "stray-triggers"),
+    ("text index", MISCOUNTED, "passages-miscounted"),
 )
 VECTOR_FAULTS: tuple[Fault, ...] = (
-    (
-        "vectors",
-        _FALSE_SUCCESS,
-        "memory is marked as embedded and is not",
-        "memories are marked as embedded and are not",
-    ),
-    (
-        "vectors",
-        _LOST_VECTORS,
-        "passage names a vector that does not exist",
-        "passages name a vector that does not exist",
-    ),
-    (
-        "vectors",
-        _UNUSED_VECTORS,
-        "passage has a vector that it does not use",
-        "passages have a vector that they do not use",
-    ),
+    ("vectors", _FALSE_SUCCESS, "memories-falsely-embedded"),
+    ("vectors", _LOST_VECTORS, "vectors-lost"),
+    ("vectors", _UNUSED_VECTORS, "vectors-unused"),
 )
 
 
@@ -119,10 +94,9 @@ class Repairs(Statistics, Checkpoints):
             return {name: count for name, count in mended.items() if count}
 
 
-def old_sessions(connection: Connection, now: datetime) -> list[str]:
+def old_sessions(connection: Connection, now: datetime) -> list[Advice]:
     count = _count_old_sessions(connection, now)
-    message = f"{counted(count, 'session was', 'sessions were')} last used more than {_SESSION_DAYS} days ago"
-    return [message] if count else []
+    return [finding("sessions-old", count=count, days=_SESSION_DAYS)] if count else []
 
 
 def _count_old_sessions(connection: Connection, now: datetime) -> int:

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from spec_kit_memory.advice import finding
 from spec_kit_memory.core.memory import Scope, owner_of
 from spec_kit_memory.core.scope import allows
-from spec_kit_memory.core.wording import counted
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.contract import BadFile, Remark
 from spec_kit_memory.index.sql import conditions, declared_links, vectors
@@ -165,13 +165,14 @@ def _loose_links(connection: Connection, where: str, bound: list[Any]) -> list[R
         " FROM claim JOIN memory ON memory.project_id = @p AND memory.id = claim.memory_id"
         f" WHERE claim.project_id = @p AND {where}"
     )
-    nobody = "no memory has this id, path or title; the link is made when one does"
     return [
         Remark(
             memory_id,
             path,
             "link",
-            f"{name} {target!r}: {'that is this memory itself' if target in (str(memory_id), path, title) else nobody}",
+            finding("link-to-itself", name=name, target=target)
+            if target in (str(memory_id), path, title)
+            else finding("link-to-nothing", name=name, target=target),
         )
         for memory_id, path, title in fetch(connection, sql, bound)
         for name, target in declared_links.unresolved(connection, memory_id)
@@ -186,6 +187,6 @@ def _failed_passages(connection: Connection, where: str, bound: list[Any]) -> li
         f" WHERE failure.project_id = @p AND vector_id IS NULL AND {where} GROUP BY 1, 2, 3"
     )
     return [
-        Remark(memory_id, path, "vector", f"{counted(count, 'passage has', 'passages have')} no vector: {why}")
+        Remark(memory_id, path, "vector", finding("passages-without-vector", count=count, cause=why))
         for memory_id, path, why, count in fetch(connection, sql, bound)
     ]

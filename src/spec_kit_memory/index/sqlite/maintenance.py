@@ -14,9 +14,9 @@ from pathlib import Path
 
 import apsw
 
+from spec_kit_memory.advice import Text, finding
 from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Change, Event, LedgerEntry, Memory, Mutation
-from spec_kit_memory.core.wording import counted
 from spec_kit_memory.index import record_check, rows
 from spec_kit_memory.index.contract import Index, Rebuilt
 from spec_kit_memory.index.sql import dialect
@@ -68,31 +68,16 @@ _ORPHANED_LINKS = (
 )
 # A quick check of a large index may not come to the slow ones.
 _QUICK_FAULTS: tuple[Fault, ...] = (
-    ("links", _ORPHANED_LINKS, "link has lost an end", "links have lost an end"),
+    ("links", _ORPHANED_LINKS, "links-without-end"),
     *DOCUMENT_FAULTS,
-    (
-        "text index",
-        _UNINDEXED,
-        "memory has passages that are not in the text index",
-        "memories have passages that are not in the text index",
-    ),
-    (
-        "text index",
-        _STRAY_WORDS,
-        "entry of the text index belongs to no passage",
-        "entries of the text index belong to no passage",
-    ),
+    ("text index", _UNINDEXED, "passages-unindexed"),
+    ("text index", _STRAY_WORDS, "stray-words"),
 )
 _SLOW_FAULTS: tuple[Fault, ...] = (
-    (
-        "text index",
-        _FALSE_TRIGGERS,
-        "memory answers to other trigger phrases than its own",
-        "memories answer to other trigger phrases than theirs",
-    ),
-    ("vectors", _STRAY_STATES, "token state belongs to no vector", "token states belong to no vector"),
+    ("text index", _FALSE_TRIGGERS, "triggers-of-others"),
+    ("vectors", _STRAY_STATES, "stray-token-states"),
     *VECTOR_FAULTS,
-    ("vectors", _BAD_VECTORS, "vector has the wrong size", "vectors have the wrong size"),
+    ("vectors", _BAD_VECTORS, "vectors-of-wrong-size"),
 )
 
 
@@ -110,15 +95,15 @@ class Care(Repairs):
     _database: Database
     _deletions = _DELETIONS
 
-    def check(self, *, now: datetime | None = None, quick: bool = False) -> dict[str, list[str]]:
+    def check(self, *, now: datetime | None = None, quick: bool = False) -> dict[str, list[Text]]:
         with self._database.reading() as connection:
             large = (
                 first(connection, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")[0] > LARGE
             )
         watch = Watch(SECONDS if quick and large else None)
-        faults: dict[str, list[str]] = {"integrity": [], "documents": [], "links": [], "text index": [], "vectors": []}
+        faults: dict[str, list[Text]] = {"integrity": [], "documents": [], "links": [], "text index": [], "vectors": []}
         with self._database.reading() as connection:
-            faults["sessions"] = old_sessions(connection, now) if now else []
+            faults["sessions"] = [*old_sessions(connection, now)] if now else []
             _count(connection, watch, faults, _QUICK_FAULTS)
         # A connection of its own: one that has searched keeps the text index's outline, and SQLite's check of the
         # whole file trusts that outline even where others have written since, and calls it corruption.
@@ -128,7 +113,7 @@ class Care(Repairs):
         if not quick:
             with self._database.apart() as fresh:
                 faults["integrity"] += misfits(fresh)
-                faults["record"] = [] if faults["integrity"] else record_check.check(Recorded(fresh))
+                faults["record"] = [] if faults["integrity"] else [*record_check.check(Recorded(fresh))]
         with self._database.reading() as connection:
             _count(connection, watch, faults, _SLOW_FAULTS)
         if not watch.endless:
@@ -137,8 +122,8 @@ class Care(Repairs):
         faults = {name: list(dict.fromkeys(messages)) for name, messages in faults.items()}
         if self._scope is not None:
             # Counts would tell a scope about memories that it may not see.
-            faults = {name: [f"{name}: something is wrong"] if messages else [] for name, messages in faults.items()}
-        return faults | ({"unfinished": watch.unfinished} if watch.unfinished else {})
+            faults = {name: [finding("check-failed", check=name)] if found else [] for name, found in faults.items()}
+        return faults | ({"unfinished": [*watch.unfinished]} if watch.unfinished else {})
 
     def _index_again(self, connection: dialect.Connection, recorder: Recorder) -> int:
         """From the recorded text; a memory without its passages is left for the next scan."""
@@ -176,7 +161,7 @@ class Care(Repairs):
 
         return rebuild.rebuild(self._database, change, complete)
 
-    def _ledger(self, watch: Watch) -> list[str]:
+    def _ledger(self, watch: Watch) -> list[Text]:
         """From the first entry on; what comes after a cut is the end of the chain, and to `verify` it is no gap."""
 
         def in_time() -> Iterator[LedgerEntry]:
@@ -187,22 +172,22 @@ class Care(Repairs):
                 yield entry
 
         broken = ledger.verify(in_time())
-        return [str(broken.reason)] if broken else []
+        return [broken.reason] if broken else []
 
 
 def _count(
-    connection: Connection, watch: Watch, faults_by_check: dict[str, list[str]], faults: Iterable[Fault]
+    connection: Connection, watch: Watch, faults_by_check: dict[str, list[Text]], faults: Iterable[Fault]
 ) -> None:
-    for name, sql, one, many in faults:
-        faults_by_check[name] += watch.look(name, partial(_counted, sql=sql, one=one, many=many), connection)
+    for name, sql, code in faults:
+        faults_by_check[name] += watch.look(name, partial(_counted, sql=sql, code=code), connection)
 
 
-def _counted(connection: Connection, *, sql: str, one: str, many: str) -> list[str]:
+def _counted(connection: Connection, *, sql: str, code: str) -> list[Text]:
     try:
         count = first(connection, f"SELECT count(*) FROM ({sql})")[0]
     except apsw.CorruptError as error:
-        return [f"cannot be read: {error}"]
-    return [counted(count, one, many)] if count else []
+        return [finding("table-unreadable", problem=str(error))]
+    return [finding(code, count=count)] if count else []
 
 
 def _made_again(connection: Connection) -> list[str]:

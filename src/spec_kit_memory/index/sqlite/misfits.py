@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from spec_kit_memory.advice import Advice, Text, finding
 from spec_kit_memory.index.sql.dialect import fetch
 from spec_kit_memory.index.sqlite.connection import Connection
 
@@ -37,10 +38,9 @@ _LAST_NS = 9_000_000_000_000_000_000
 _LARGEST_REAL = 1e300
 # What keeps rows from being seen: by everybody, or by whom they belong to.
 _HIDDEN = {
-    "memory.content_hash is of no recorded text": "memory WHERE presence = 'live'"
-    " AND content_hash NOT IN (SELECT hash FROM content)",
+    finding("texts-not-recorded"): "memory WHERE presence = 'live' AND content_hash NOT IN (SELECT hash FROM content)",
 }
-_UNFIT_RECORD = {"ledger.at is no time": "ledger WHERE julianday(at) IS NULL"}
+_UNFIT_RECORD = {finding("times-of-ledger-unreadable"): "ledger WHERE julianday(at) IS NULL"}
 
 
 def _most(column: str) -> int:
@@ -55,22 +55,22 @@ def is_too_large(column: str, value: object) -> bool:
     return isinstance(value, float) and not abs(value) <= _LARGEST_REAL
 
 
-def misfits(connection: Connection) -> list[str]:
-    """One sentence for each column that has such a value."""
+def misfits(connection: Connection) -> list[Text]:
+    """One finding for each column that has such a value."""
     senseless = [message for table in _TABLES for message in _of(connection, table)]
     return senseless or [*hidden(connection), *_present(connection, _UNFIT_RECORD)]
 
 
-def hidden(connection: Connection) -> list[str]:
+def hidden(connection: Connection) -> list[Text]:
     """Why memories may be there and nobody sees them."""
     return _present(connection, _HIDDEN)
 
 
-def _present(connection: Connection, faults: Mapping[str, str]) -> list[str]:
+def _present(connection: Connection, faults: Mapping[Advice, str]) -> list[Text]:
     return [message for message, rows in faults.items() if fetch(connection, f"SELECT 1 FROM {rows} LIMIT 1")]
 
 
-def _of(connection: Connection, table: str) -> Iterator[str]:
+def _of(connection: Connection, table: str) -> Iterator[Text]:
     for _, name, kind, required, _, key in fetch(connection, f'PRAGMA table_info("{table}")'):
         if kind not in _KINDS:
             continue
@@ -78,7 +78,7 @@ def _of(connection: Connection, table: str) -> Iterator[str]:
         empty = f'"{name}" IS NULL OR ' if required or key else ""
         sql = f'SELECT 1 FROM "{table}" WHERE {empty}("{name}" IS NOT NULL AND ({unfit})) LIMIT 1'
         if fetch(connection, sql):
-            yield f"{table}.{name} holds a value that it cannot have"
+            yield finding("column-unfit", table=table, column=str(name))
 
 
 def _unfit(table: str, name: str, kind: str) -> str:

@@ -8,6 +8,7 @@ from functools import partial
 
 import apsw
 
+from spec_kit_memory.advice import Text, finding
 from spec_kit_memory.index.sql.dialect import fetch
 from spec_kit_memory.index.sqlite.connection import Connection, Database
 from spec_kit_memory.index.sqlite.failures import damaged
@@ -57,13 +58,13 @@ class Soundness:
                 look = hidden if table == "hidden" else partial(_sound, table=table)
                 faults = watch.look("integrity", look, fresh)
                 if faults:
-                    raise damaged(self._database.path, faults[0])
+                    raise damaged(self._database.path, str(faults[0]))
                 self._checked_at[table] = time.monotonic()
 
     def require_sense(self) -> None:
         with self._database.apart() as connection:
             if messages := misfits(connection):
-                raise damaged(self._database.path, messages[0])
+                raise damaged(self._database.path, str(messages[0]))
 
 
 class Watch:
@@ -80,7 +81,7 @@ class Watch:
     def is_over(self) -> bool:
         return self._until is not None and time.monotonic() >= self._until
 
-    def look(self, name: str, at: Callable[[Connection], list[str]], connection: Connection) -> list[str]:
+    def look(self, name: str, at: Callable[[Connection], list[Text]], connection: Connection) -> list[Text]:
         if self.endless:
             return at(connection)
         if not self.is_over():
@@ -99,27 +100,29 @@ class Watch:
             self.unfinished.append(name)
 
 
-def integrity(connection: Connection) -> list[str]:
+def integrity(connection: Connection) -> list[Text]:
     messages = [row[0] for row in fetch(connection, "PRAGMA integrity_check(20)") if row[0] != "ok"]
     return messages + _loose(connection)
 
 
-def integrity_of(tables: Iterable[str], connection: Connection, watch: Watch) -> list[str]:
+def integrity_of(tables: Iterable[str], connection: Connection, watch: Watch) -> list[Text]:
     """Table by table. Pages that belong to no table are left to the whole check."""
-    messages: list[str] = []
+    messages: list[Text] = []
     for table in tables:
         for part in (_sound, _loose):
             messages += watch.look("integrity", partial(part, table=table), connection)
     return messages
 
 
-def _sound(connection: Connection, *, table: str) -> list[str]:
+def _sound(connection: Connection, *, table: str) -> list[Text]:
     return [row[0] for row in fetch(connection, f"PRAGMA integrity_check('{table}')") if row[0] != "ok"][:20]
 
 
-def _loose(connection: Connection, *, table: str = "") -> list[str]:
+def _loose(connection: Connection, *, table: str = "") -> list[Text]:
     sql = f"PRAGMA foreign_key_check('{table}')" if table else "PRAGMA foreign_key_check"
     return [
-        f"{'a row' if rowid is None else f'row {rowid}'} of {child} points to a missing row of {parent}"
+        finding("row-without-parent", row=rowid, table=child, parent=parent)
+        if rowid is not None
+        else finding("some-row-without-parent", table=child, parent=parent)
         for child, rowid, parent, _ in fetch(connection, sql)[:20]
     ]

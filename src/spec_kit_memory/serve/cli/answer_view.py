@@ -306,7 +306,7 @@ def _index(answer: answers.IndexAnswer, *, now: datetime) -> Iterator[Block]:
         yield Line(f"{bad.code} {bad.path}: {for_person(bad.message)}", "bad")
     for group in answer.skipped:
         more = ", …" if group.count > len(group.paths) else ""
-        yield Line(f"not read, {group.reason}: {group.count} ({', '.join(group.paths)}{more})", "dim")
+        yield Line(f"not read, {for_person(group.reason)}: {group.count} ({', '.join(group.paths)}{more})", "dim")
     if answer.undiscovered:
         others = counted(answer.undiscovered, "markdown file is no memory", "markdown files are no memories")
         yield Line(f"{others}; memory.extraPaths can name some", "dim")
