@@ -393,9 +393,9 @@ def test_a_read_that_another_thread_ends_has_ended(tmp_path: Path) -> None:
     reading = store._database.reading()
     with ThreadPoolExecutor(1) as threads:
         threads.submit(reading.__enter__).result(120)
-    assert store._database._reads._going
+    assert store._database._reads._in_progress
     reading.__exit__(None, None, None)
-    assert not store._database._reads._going
+    assert not store._database._reads._in_progress
 
 
 def test_a_file_that_was_deleted_is_made_again_instead_of_writing_into_nothing(tmp_path: Path) -> None:

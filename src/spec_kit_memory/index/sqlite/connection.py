@@ -30,6 +30,7 @@ from spec_kit_memory.filesystem import Place
 from spec_kit_memory.index.sql.dialect import TextIndex, Values, first
 from spec_kit_memory.index.sqlite import companions, dialect, failures, log, schema, text_index
 from spec_kit_memory.index.sqlite.busy import wait_at_most
+from spec_kit_memory.index.sqlite.reads import Read, ReadBlock, Reads
 
 __all__ = ["BUSY_SECONDS", "Connection", "Database"]
 
@@ -160,7 +161,7 @@ class Database:
         self._closed = False
         self._was_open = False
         self._bulks = threading.local()  # the file that each thread's `bulk` block began on
-        self._reads = _Reads()
+        self._reads = Reads()
         self._reset()
         try:
             self._open()
@@ -426,7 +427,7 @@ class Database:
             raise DatabaseUnusable(f"the index {self.path} was closed", hint="open the workspace again")
         if os.getpid() != self._pid:
             _abandoned.append((self._writer, list(self._readers), self._threads))
-            self._reads = _Reads()
+            self._reads = Reads()
             self._reset()
             self._open()
             self.on_new_file()  # its locks may be held by a thread that does not exist in this process
@@ -478,7 +479,7 @@ class Database:
     def _names_beside(self) -> tuple[str, str]:
         return f"{self.path}-wal", f"{self.path}-shm"
 
-    def _undisturbed(self, connect: Callable[[], Connection]) -> tuple[_Read, Connection]:
+    def _undisturbed(self, connect: Callable[[], Connection]) -> tuple[Read, Connection]:
         """Begin a read on a connection that no other thread closes until it has ended."""
         while True:
             read = self._reads.begin()
@@ -515,7 +516,10 @@ class Database:
 
         What is kept for later reads without it: a transaction that is rolled back was never there.
         """
-        return self._reading_own() if own and self._joined else _Reading(self)
+        return self._reading_own() if own and self._joined else ReadBlock(self._begin_read, self._as_ours, self.path)
+
+    def _begin_read(self) -> tuple[Read, Connection]:
+        return self._undisturbed(self._reader)
 
     @contextmanager
     def _reading_own(self) -> Iterator[Connection]:
@@ -723,74 +727,6 @@ class Database:
 
     def _as_ours(self, error: BaseException) -> SpecKitMemoryError:
         return failures.as_ours(error, self.path, busy_seconds=self.busy_seconds)
-
-
-class _Reading:
-    """The context manager of `Database.reading`; a class, because each search enters it some twenty times."""
-
-    __slots__ = ("_connection", "_database", "_inner", "_read")
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def __enter__(self) -> Connection:
-        database = self._database
-        try:
-            self._read, connection = database._undisturbed(database._reader)
-            try:
-                self._connection, self._inner = connection, connection.in_transaction
-                if not self._inner:
-                    connection.execute("BEGIN")
-            except BaseException:
-                self._read.end()
-                raise
-        except failures.FOREIGN as error:
-            raise database._as_ours(error) from error
-        return connection
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is not None:
-            failures.note_errno(error, self._connection)
-        try:
-            if not self._inner and self._connection.in_transaction:  # a failed read may have ended it
-                self._connection.execute("ROLLBACK")
-        except apsw.Error as also:
-            raise self._database._as_ours(also) from error or also
-        finally:
-            self._read.end()
-        if isinstance(error, failures.FOREIGN):
-            raise self._database._as_ours(error) from error
-        if failures.shows_damage(error):
-            raise failures.damaged(self._database.path, repr(error)) from error
-
-
-class _Read:
-    """A read in progress; any thread may end it."""
-
-    __slots__ = ("_going", "thread")
-
-    def __init__(self, going: set[_Read]) -> None:
-        self.thread = threading.get_ident()
-        self._going = going
-        going.add(self)
-
-    def end(self) -> None:
-        self._going.discard(self)
-
-
-class _Reads:
-    """The reads in progress, so that no connection is closed under them."""
-
-    def __init__(self) -> None:
-        self._going: set[_Read] = set()
-
-    def begin(self) -> _Read:
-        return _Read(self._going)
-
-    def wait_for_others(self, seconds: float) -> None:
-        own, deadline = threading.get_ident(), time.monotonic() + seconds
-        while any(read.thread != own for read in self._going.copy()) and time.monotonic() < deadline:
-            time.sleep(0.002)
 
 
 def _inode(name: str) -> int:
