@@ -11,8 +11,10 @@ import pytest
 
 from spec_kit_memory.core import tiers
 from spec_kit_memory.core.memory import Session
+from spec_kit_memory.embed.hashing import HashingEmbedder
 from spec_kit_memory.files.locks import Lock
 from spec_kit_memory.index.sqlite import maintenance
+from spec_kit_memory.settings import Settings
 from spec_kit_memory.workspace import Workspace
 from tests.features.conftest import Place
 
@@ -188,6 +190,34 @@ def test_what_is_worth_a_look_is_counted_and_no_fault(place: Place) -> None:
     workspace = place.open()
     answer = workspace.health()
     assert (answer.healthy, answer.summary) == (True, "healthy, with 1 notice")
+
+
+def test_vectors_of_another_size_are_a_problem_until_they_are_made_anew(place: Place) -> None:
+    for name in ("one", "two"):
+        place.memory(name, f"# {name}\n\nThe text of {name}.")
+    place.open().close()
+    size = HashingEmbedder().dimensions
+    other = Workspace(Settings(root=place.root), embedder=HashingEmbedder(dimensions=64), now=place.clock)
+    place.opened.append(other)
+    (problem,) = other.health().problems
+    said = f"the index has vectors of {HashingEmbedder.name} with {size} dimensions, not with 64"
+    assert (problem.check, problem["message"]) == ("meaning", said)
+    assert said in str(other.search("text of one").unavailable[0])
+    other.index()
+    assert other.health().healthy
+    assert other.search("text of one").method == "hybrid"
+
+
+def test_a_repair_is_not_offered_for_vectors_that_cannot_be_made(place: Place) -> None:
+    place.memory("one", "# One\n\nThe text of one.")
+    workspace = place.open(model="openai", index=False)
+    summary = workspace.index().summary
+    again = workspace.index().summary
+    assert "nothing to do" not in summary + again
+    assert "without all vectors" in again
+    health = workspace.health()
+    assert {problem.check for problem in health.problems} == {"meaning", "pending vectors"}
+    assert not any("repair" in hint for hint in health.hints)
 
 
 def test_problems_and_notices_are_counted_apart_and_all_of_them(place: Place) -> None:

@@ -150,7 +150,9 @@ def health(runtime: Runtime, request: HealthRequest) -> HealthAnswer:
             problems.append(Problem(check=name, message=more, hint=hint, notice=is_notice))
         if name in unfinished and not messages:
             checks[name] = finding("ok-so-far")
-    mendable = not repair and any(problem.check in _MENDABLE for problem in problems)
+    # Where nothing can be embedded, a repair embeds nothing either.
+    in_vain = _VECTORS if any(problem.check == "meaning" for problem in problems) else frozenset()
+    mendable = not repair and any(problem.check in _MENDABLE - in_vain for problem in problems)
     hints = [advise("repair")] if mendable else []
     if unfinished:
         hints.append(advise("look-to-the-end", checks=tuple(unfinished)))
@@ -212,6 +214,7 @@ _MENDABLE = {
     "vectors",
     "documents",
 }
+_VECTORS = frozenset(("pending vectors", "failed vectors"))
 _IN_BACKGROUND = {"files", "stale rows", "pending vectors"}
 _LOCKS = {"scan.lock": "scanning", "embed.lock": "embedding", "watch.lock": "watching"}
 MOST_OF_A_KIND = 20
@@ -339,8 +342,12 @@ def _in_vectors(runtime: Runtime) -> Iterator[_Checked]:
     """Is every vector there, and can the missing ones be made?"""
     if not runtime.meaning.wanted:
         return
-    cause = runtime.meaning.check()
-    yield _Checked("meaning", [cause] if cause else (), hint=runtime.meaning.advice)
+    cause, hint = runtime.meaning.check(), runtime.meaning.advice
+    embedder = None if cause else runtime.meaning.embedder()
+    if embedder is not None and (foreign := remarks.foreign_vectors(runtime, embedder.dimensions)):
+        yield _Checked("meaning", [foreign], hint=advise("embed-anew"))
+    else:
+        yield _Checked("meaning", [cause] if cause else (), hint=hint)
     raw = runtime.store.care.stats()
     waiting = sum(raw["vectors"].get(name, 0) for name in ("pending", "retry"))
     why = cause or raw["provider_failure"] or ""

@@ -68,7 +68,8 @@ def index(runtime: Runtime, request: IndexRequest) -> IndexAnswer:
         )
     text_done = time.perf_counter()
     # All that waits is embedded, whoever it belongs to; what is said is how much of one's own that was.
-    missing = _without_vectors(runtime)
+    foreign = request.embed and runtime.meaning.wanted and remarks.foreign_vectors(runtime)
+    missing = runtime.store.care.stats()["passages"] if foreign else _without_vectors(runtime)
     passages: int | None = None
     if request.embed:
         embed_pending(runtime, progress=request.progress, cancelled=request.cancelled)
@@ -239,7 +240,7 @@ def _answer(
     cause = remarks.vector_cause(runtime)
     hints += _missing_vectors(runtime, status, failures, cause, embedded=passages is not None)
     waiting = sum(count for name, count in status.items() if name != "success") if runtime.meaning.wanted else 0
-    done = _outcome(indexed, report, passages or 0)
+    done = _outcome(indexed, report, passages or 0, waiting=waiting)
     return IndexAnswer(
         outcome=outcome("without-vectors", outcome=done, count=waiting) if waiting else done,
         advice=tuple(hints),
@@ -313,12 +314,12 @@ def _skipped(report: ScanReport) -> tuple[SkippedFiles, ...]:
     )
 
 
-def _outcome(indexed: int, report: ScanReport, embedded: int) -> Advice:
+def _outcome(indexed: int, report: ScanReport, embedded: int, *, waiting: int) -> Advice:
     if not (indexed or report.deleted or report.moved or report.aliases):
         if embedded:
             return outcome("passages-embedded", count=embedded, unchanged=report.unchanged)
         if report.unchanged:
-            return outcome("all-unchanged", unchanged=report.unchanged)
+            return outcome("still-unchanged" if waiting else "all-unchanged", unchanged=report.unchanged)
         return outcome("nothing-to-do" if report.forgotten else "no-memories")
     parts = [outcome("files-new", count=report.new), outcome("files-modified", count=report.modified)]
     more = {

@@ -11,7 +11,7 @@ from spec_kit_memory.core import decay
 from spec_kit_memory.core.memory import Memory, Tier, VectorStatus
 from spec_kit_memory.features.runtime import Runtime
 
-__all__ = ["held_back", "of", "vector_cause", "with_problems"]
+__all__ = ["foreign_vectors", "held_back", "of", "vector_cause", "with_problems"]
 
 _WAITING = (VectorStatus.PENDING, VectorStatus.RETRY)
 
@@ -35,6 +35,24 @@ def vector_cause(runtime: Runtime) -> Text:
     if not runtime.meaning.wanted:
         return ""
     return runtime.meaning.problem or str(runtime.store.care.stats()["provider_failure"] or "")
+
+
+def foreign_vectors(runtime: Runtime, dimensions: int | None = None) -> Text:
+    """Why the vectors of the index cannot be compared with those made now; "" if they are of the same model.
+
+    Without `dimensions` only the model is compared: some providers tell theirs only when asked.
+    """
+    stored, embedder = runtime.store.care.stats(), runtime.meaning.embedder()
+    if embedder is None or not stored["weights_hash"]:
+        return ""
+    same_size = dimensions in (None, stored["dimensions"])
+    if same_size and stored["weights_hash"] == embedder.weights_hash:
+        return ""
+    if stored["model"] != embedder.name:
+        return finding("vectors-of-another-model", stored=str(stored["model"]), used=embedder.name)
+    if same_size:
+        return finding("vectors-from-elsewhere", used=embedder.name)
+    return finding("vectors-of-other-size", used=embedder.name, stored=stored["dimensions"], now=dimensions or 0)
 
 
 def of(runtime: Runtime, memories: Sequence[Memory], *, slips: bool = False) -> dict[int, tuple[Text, ...]]:

@@ -19,6 +19,7 @@ from spec_kit_memory.core.query import Query
 from spec_kit_memory.core.relevance import Candidate, Fused
 from spec_kit_memory.embed import QueryEmbedding, token_states
 from spec_kit_memory.errors import ProviderUnavailable
+from spec_kit_memory.features import remarks
 from spec_kit_memory.features.runtime import Runtime
 
 LEAST_PASSAGES = 40
@@ -170,7 +171,9 @@ class Question:
         if self._started is not None:
             self._embeddings, self._started = self._runtime.meaning.end(self._started), None
             try:
-                why = _foreign(self._runtime, len(self._embeddings[0].vector)) if self._embeddings else ""
+                why = (
+                    remarks.foreign_vectors(self._runtime, len(self._embeddings[0].vector)) if self._embeddings else ""
+                )
             except ProviderUnavailable as error:  # the provider does not answer which model it is
                 self._runtime.meaning.failed(error)
                 self._embeddings = ()
@@ -192,15 +195,6 @@ class Question:
     @property
     def text(self) -> bool:
         return self._mode != "vector" or not self.embeddings
-
-
-def _foreign(runtime: Runtime, dimensions: int) -> Text:
-    """Why the vectors of the index cannot be compared with the query's; "" if they are of the same model."""
-    stored, embedder = runtime.store.care.stats(), runtime.meaning.embedder()
-    stored_model = (stored["weights_hash"], stored["dimensions"])
-    if embedder is None or not stored_model[0] or stored_model == (embedder.weights_hash, dimensions):
-        return ""
-    return finding("vectors-of-another-model", stored=str(stored["model"]), used=embedder.name)
 
 
 def prepare(runtime: Runtime, query: Query, *, also: Sequence[Query] = (), mode: str = "hybrid") -> Question:

@@ -161,6 +161,8 @@ FINDINGS: Mapping[str, str] = {
     "concept-in": "{concept!r} is in {best}",
     "concept-in-more": "{concept!r} is in {best} and {more} more",
     "meaning-unavailable": "meaning: {problem}",
+    "vectors-of-other-size": "the index has vectors of {used} with {stored} dimensions, not with {now}",
+    "vectors-from-elsewhere": "the index has vectors of {used} from another address or with other weights",
     "vectors-of-another-model": "the index has vectors of {stored}, not of {used}",
     "semantic-search-off": "semantic search is switched off (semantic.model is none)",
     "embedding-earlier-question": "an earlier question is still being embedded",

@@ -152,6 +152,7 @@ OUTCOMES: Mapping[str, str] = {
     "files-gone": "{count} gone",
     "passages-embedded": "{count:passage} embedded; {unchanged:file is|files are} unchanged",
     "all-unchanged": "nothing to do: {unchanged:file is|files are} unchanged",
+    "still-unchanged": "{unchanged:file is|files are} unchanged",
     "nothing-to-do": "nothing to do",
     "no-memories": "no memories to read",
     "without-vectors": "{outcome}; {count:memory} without all vectors",
