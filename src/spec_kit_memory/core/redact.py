@@ -1,7 +1,8 @@
 """Which parts of a text are secrets? They are replaced by `[REDACTED:<kind>]` before anything keeps the text.
 
-One pass over the text finds the few places where a secret could start (provider prefixes, telling names, programs);
-the readers of those places say what is one. Lines are never added or removed, and time grows with length.
+One pass over the text finds the few places where a secret could start (provider prefixes, names such as "password",
+programs); readers then decide at each place whether there is one. Lines are never added or removed, and the time is
+proportional to the length.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ from spec_kit_memory.errors import SecretScanFailed
 
 __all__ = ["Redacted", "kept_id", "redact", "redact_data"]
 
-_GENERAL = frozenset(("password", "secret", "token", "api-key", "key"))  # a provider's name says more
-# A mark can uncover a secret beside it, as it ends a run of letters: so far around a new mark is looked again.
+_GENERAL = frozenset(("password", "secret", "token", "api-key", "key"))  # other kinds are more specific
+# A new mark can reveal a secret next to it, since it ends a run of letters: the text this close to it is scanned again.
 _UNCOVERED_CHARACTERS = 1_000
-_ROUNDS = 4  # more only happen to texts made for it; then whole lines go
+_ROUNDS = 4  # only crafted texts need more; from then on, whole lines are redacted
 _MOST_ROUNDS = 12
-# More telling names than that, and one in every forty characters: nobody wrote this. To look at each would take seconds
-# in a megabyte, so the lines that they are in go whole. Other places (`://`, say) are quick to look at.
+# With more secret names than this, and more than one per forty characters, the text is not written by a person. Reading
+# each place would take seconds per megabyte, so the lines with such names are redacted whole. Other places, such as
+# `://`, are read quickly.
 _MOST_PLACES, _DENSEST = 15_000, 40
 _SLOW_LITERALS = frozenset((*names.ASSIGNED, *prose.NOUNS, "kind: Secret", '"kind":"Secret"', '"kind": "Secret"'))
 _MARK = re.compile(r"\[REDACTED:[^\]\n]{0,40}\]")
@@ -42,8 +44,8 @@ _ESCAPE = re.compile(r"\\[n\"]")
 _CLOSING_QUOTE = re.compile(r"\\\"(?=[\s,:;)\]}\\]|$)")
 _LINE_END = re.compile(r"([\r\n]+)")
 
-_Reader = Callable[[str, int, int], Iterable[Span]]  # text, where the literal starts and ends
-_Automaton = tuple[Any, list[list[_Reader]], list[bool]]  # by literal: what to try, and whether that is slow
+_Reader = Callable[[str, int, int], Iterable[Span]]  # arguments: text, start and end of the literal
+_Automaton = tuple[Any, list[list[_Reader]], list[bool]]  # automaton; for each literal: its readers, are they slow?
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +78,9 @@ def redact(text: str) -> Redacted:
 
 
 def kept_id(identifier: str) -> str:
-    """An id that came from elsewhere as it may be kept: one that holds a secret is told by a digest instead.
+    """An external id in a form that may be stored: if it contains a secret, a digest of it.
 
-    It stays the same id for whoever uses it again, and says nothing.
+    The digest is the same each time, so that it still identifies the same thing, but does not reveal the secret.
     """
     if not redact(identifier).found:
         return identifier
@@ -86,10 +88,10 @@ def kept_id(identifier: str) -> str:
 
 
 def redact_data(value: Any, counts: Counter[str], name: str = "") -> Any:
-    """The same data with every secret in any of its texts replaced; `name` is that of the field it stands in.
+    """The data with every secret in its texts replaced; `name` is the name of the field that holds the data.
 
-    All of it is scanned once, laid out as a page on which names stand by their values as they may meet later:
-    a password is known by the name of its field, and a Kubernetes Secret by its kind.
+    The data is rendered as one page of lines with names next to values, and scanned once: only so is a password
+    recognised by the name of its field, and a Kubernetes Secret by its kind.
     """
     rows: list[_Row] = []
     _lay_out(value, _Label(name), rows)
@@ -100,11 +102,11 @@ def redact_data(value: Any, counts: Counter[str], name: str = "") -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Label:
-    """What stands before a text on the page."""
+    """The name and indentation of a value on the page."""
 
     name: str = ""
     indent: str = ""
-    item: bool = False  # it begins an item of a list
+    item: bool = False  # it is the beginning of a list item
 
     @property
     def below(self) -> str:
@@ -113,7 +115,7 @@ class _Label:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A text of the data on the page, or the name of what has more rows."""
+    """A line, or several, of the page: a text of the data, or the name of an object or list whose rows follow."""
 
     name: str
     text: str
@@ -126,7 +128,7 @@ class _Row:
 
 
 def _lay_out(value: Any, label: _Label, rows: list[_Row]) -> None:
-    """Names and texts as lines of YAML, nested as the data is."""
+    """Append names and texts as lines of YAML, nested like the data."""
     head = f"{label.indent[:-2]}- " if label.item else label.indent
     label_text = f"{head}{' '.join(label.name.split())}"
     if isinstance(value, str):
@@ -137,7 +139,7 @@ def _lay_out(value: Any, label: _Label, rows: list[_Row]) -> None:
         )
         if quote and "\n" not in value:
             rows.append(_Row(label.name, value, f"{label_text}={quote}", quote))
-        elif _SPACE.search(value):  # a text of its own, that may be a document or a command
+        elif _SPACE.search(value):  # a text that may be a document or a command, on lines of its own
             rows.append(_Row(label.name, value, f"{label_text}:\n" if label.name else ""))
         else:
             rows.append(_Row(label.name, value, f"{label_text}: " if label.name else head))
@@ -156,7 +158,7 @@ def _lay_out(value: Any, label: _Label, rows: list[_Row]) -> None:
 
 
 def _cut(rows: Iterable[_Row], lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Name and text of each row as they are after the scan, which kept the number of lines."""
+    """The name and text of each row after the scan, which preserves the number of lines."""
     at = 0
     for row in rows:
         size = row.line.count("\n") + 1
@@ -170,7 +172,7 @@ def _cut(rows: Iterable[_Row], lines: Sequence[str]) -> Iterator[tuple[str, str]
         if line.startswith(before) and line.endswith(row.behind):
             yield name, line[len(before) : len(line) - len(row.behind)]
         else:
-            yield name, line.strip()  # it is a part of something larger that went, such as a key in a list of lines
+            yield name, line.strip()  # it was part of a larger secret, such as a key given as a list of lines
 
 
 def _rebuilt(value: Any, clean: Iterator[tuple[str, str]]) -> Any:
@@ -186,7 +188,7 @@ def _value_of(value: Any, text: str, clean: Iterator[tuple[str, str]]) -> Any:
         for key, child in value.items():
             name, own = next(clean)
             name = name if isinstance(key, str) else key
-            while name in rebuilt:  # two names that were secrets look alike now
+            while name in rebuilt:  # two names that were secrets may have become equal
                 name = f"{name}*"
             rebuilt[name] = _value_of(child, own, clean)
         return rebuilt
@@ -199,7 +201,7 @@ def _value_of(value: Any, text: str, clean: Iterator[tuple[str, str]]) -> Any:
 
 
 def _joined(spans: Iterable[Span]) -> list[Span]:
-    """Spans in order; those that overlap are one, of the kind that says most."""
+    """Spans in order, with overlapping ones merged; the most specific kind is kept."""
     joined: list[Span] = []
     for start, end, kind in sorted(set(spans), key=lambda span: (span[0], -span[1], span[2] in _GENERAL, span[2])):
         if not joined or start >= joined[-1][1]:
@@ -210,7 +212,7 @@ def _joined(spans: Iterable[Span]) -> list[Span]:
 
 
 def _whole_lines(text: str, spans: Iterable[Span]) -> Iterator[Span]:
-    """The lines of spans that are in order, each once: looking for its ends takes as long as a line is."""
+    """The whole lines of the given sorted spans, each once, so that a long line is searched for its ends only once."""
     last = -1
     for start, end, kind in spans:
         if end > last:
@@ -220,7 +222,7 @@ def _whole_lines(text: str, spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def _replaced(text: str, spans: Iterable[Span]) -> tuple[str, list[tuple[int, int]]]:
-    """The text with marks, and the places around them."""
+    """The text with marks in place of the spans, and the windows around the marks to be scanned again."""
     parts: list[str] = []
     windows: list[tuple[int, int]] = []
     position = length = 0
@@ -238,7 +240,7 @@ def _replaced(text: str, spans: Iterable[Span]) -> tuple[str, list[tuple[int, in
 
 
 def _masked(secret: str, mark: str) -> str:
-    """Each line of a secret that says something becomes a mark; how far it is indented or quoted stays."""
+    """Each non-blank line of a secret becomes a mark; its indentation and quote marks are kept."""
     lines = _LINE_END.split(secret)
     return "".join(line if at % 2 or not line.strip() else _indent(line) + mark for at, line in enumerate(lines))
 
@@ -254,7 +256,7 @@ def _spans(text: str, windows: Sequence[tuple[int, int]]) -> Iterator[Span]:
 
 
 def _unescaped(text: str) -> str:
-    """What stands in a string of JSON or code, with its lines and quotation marks where they are, and as long."""
+    """The text with escaped line ends and quotation marks of JSON or code strings unescaped, at the same positions."""
     text = text.replace("\\r\\n", "  \r\n").replace("\\n", " \n")
     return _CLOSING_QUOTE.sub('" ', text).replace('\\"', ' "')
 
@@ -276,12 +278,12 @@ def _spans_of(text: str, windows: Sequence[tuple[int, int]]) -> Iterator[Span]:
 
 
 def _nothing_telling(mark: re.Match[str]) -> str:
-    """As long as a mark, and without the words in it."""
+    """Dots in place of a mark, so that the words in it are not found and positions do not change."""
     return "." * len(mark[0])
 
 
 def _lines_of(text: str, places: Iterable[int]) -> Iterator[Span]:
-    """The lines in which these places are."""
+    """Spans of the lines that contain these positions."""
     end = -1
     for place in sorted(places):
         if place > end:
@@ -292,13 +294,13 @@ def _lines_of(text: str, places: Iterable[int]) -> Iterator[Span]:
 
 
 def _is_redacted(text: str, span: Span) -> bool:
-    """Is there nothing but marks? Some readers take a value by its place alone."""
+    """Does the span consist of marks only? Some readers return a value just because of its position."""
     secret = text[span[0] : span[1]]
     return "[REDACTED:" in secret and not _MARK.sub("", secret).strip()
 
 
 def _small(text: str) -> str:
-    """In small letters, and as long as it was: one capital letter has a small form of two characters."""
+    """The text in lower case, with the same length: the lower case of one letter, U+0130, has two characters."""
     small = text.lower()
     return small if len(small) == len(text) else text.replace("\u0130", "I").lower()
 
@@ -308,7 +310,7 @@ def _small(text: str) -> str:
 
 @cache
 def _places() -> tuple[_Automaton, _Automaton]:
-    """All literals as two automata, one for texts as they are and one for small letters, with what to try there."""
+    """Two automata of all literals with their readers: one for the text as it is, one for its lower case."""
     from ahocorasick_rs import AhoCorasick, Implementation
 
     def automaton(tries: Mapping[str, list[_Reader]]) -> _Automaton:

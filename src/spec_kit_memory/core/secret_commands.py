@@ -1,7 +1,7 @@
 """Which argument of a command or a call is a password? `curl -u ana:…`, `mysql -p…`, `SetBasicAuth("ana", "…")`.
 
-What an option means depends on the program: `-p` is a password for mysql, a port for ssh and `--parents` for mkdir.
-So the program is found first, and then its own options up to the end of the command.
+The meaning of an option depends on the program: `-p` is a password for mysql, a port for ssh and `--parents` for
+mkdir. So the program is found first, and then its own options up to the end of the command.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from spec_kit_memory.core.secret_values import Span
 __all__ = ["CALLS", "PIPED", "PROGRAMS", "STATEMENTS", "call", "command", "piped", "statement"]
 
 _COMMAND_CHARACTERS = 600
-# The command goes on over a line that ends with a backslash, and stops at what starts another one.
+# A command continues after a line that ends in a backslash, and ends where another command starts.
 _COMMAND = Pattern(r"(?:[^\n|;&\\'\"]|\\(?:\r?\n|.)|\"(?:[^\"\\\n]|\\.)*\"?|'[^'\n]*'?|&(?!&))*")
 _VALUE = r"(?:\"([^\"\n]{3,2000})\"|'([^'\n]{3,2000})'|([^\s\"'|;<>()]{3,2000}))"
-_REST = Pattern(r"[^\s\"'|;<>()]*")  # of an argument that goes on where the part that was read ends
+_REST = Pattern(r"[^\s\"'|;<>()]*")  # the rest of an argument that is longer than the part that was read
 _USER = r"[^\s:\"'%<>$]{0,80}"
 
 
 def _options(*names: str, joined: bool = False, apart: bool = True) -> str:
-    """Options that take a password: apart by a space or "=", or joined to it."""
+    """A pattern of options that take a password: after a space or "=" (`apart`), or directly (`joined`)."""
     between = "[ =]?" if joined and apart else "" if joined else "[ =][ \\t]{0,3}"
     return rf"(?<=\s)(?:{'|'.join(names)}){between}{_VALUE}"
 
@@ -38,7 +38,7 @@ _PASSWORD_P = _options("-p", "--pass", "--passwd")
 _JOINED_P = r"(?<=\s)-p(?:\"([^\"\n]{3,2000})\"|'([^'\n]{3,2000})'|([^\s\"'|;<>()=-][^\s\"'|;<>()]{2,2000}))"
 _STORE_OPTIONS = [f"-{which}{what}pass" for which in ("", "dest", "src") for what in ("store", "key")]
 
-# Programs, in small letters, with what must stand behind the name -> where the password is.
+# Programs in lower case, with the character or subcommand that must follow the name -> where the password is.
 _PROGRAMS: Mapping[str, str] = {
     "curl |wget |http |https |xh ": _LOGIN,
     "mysql |mysqldump |mysqladmin |mysqlimport |mysqlshow |mysqlcheck |mysqlsh ": _JOINED_P,
@@ -92,7 +92,7 @@ _PROGRAMS: Mapping[str, str] = {
     "bundle config ": r"[ \t][\w.-]{1,80}[.][a-z]{2,20}[ \t]+([\w.@-]{1,80}:[^\s\"'|;]{3,200})",
     "rootpw ": rf"^rootpw[ \t]+(?:--(?:plaintext|allow-ssh)[ \t]+){{0,2}}(?!\{{|--){_VALUE}(?=[ \t]*\r?\Z)",
     "d-i passwd/": rf"^d-i passwd/\S{{1,40}}-password(?:-again)?[ \t]+password[ \t]+{_VALUE}",
-    # of any program: a user and, by the same letter's option, a password; a port or a plain name is none
+    # Any program with a user option and -p or -P for a password; but not a port or a plain name.
     "-u |--user |--username ": (
         r"^--?\w+[ \t]+[^\s-]\S{0,80}(?:[ \t]+-[\w-]{1,20}(?:[ \t]+[^\s-]\S{0,80})?){0,3}?[ \t]+-[pP][ =]?"
         rf"(?![\d.:\[\]-]{{1,60}}(?:/(?:tcp|udp))?(?:\s|$))(?![a-z_-]{{1,60}}(?:\s|$)){_VALUE}"
@@ -102,7 +102,7 @@ PROGRAMS: Mapping[str, Pattern] = {
     program: Pattern(pattern) for programs, pattern in _PROGRAMS.items() for program in programs.split("|")
 }
 
-# What reads a password from a pipe -> the pipe stands before it on the line.
+# Commands that read a password from a pipe, which precedes them on the line.
 PIPED = (
     "sudo -s",
     "sudo --stdin",
@@ -117,7 +117,7 @@ _PIPED_VALUE = r"(?:\"([^\"\n]{3,2000})\"|'([^'\n]{3,2000})'|([^\s\"'|;&<>]{3,20
 _ECHO = Pattern(rf"(?:echo|printf)[ \t]+(?:-[neE]{{1,3}}[ \t]+){{0,3}}{_PIPED_VALUE}[ \t]*\|[^|\n]{{0,60}}\Z")
 _HERE = Pattern(rf"[^\n|;]{{0,60}}<<<[ \t]*{_PIPED_VALUE}")
 
-# Statements of SQL and the like, in small letters -> what stands behind them.
+# Beginnings of SQL and similar statements, in lower case -> the pattern that follows.
 STATEMENTS: Mapping[str, Pattern] = {
     "identified by": Pattern(
         r"(?:[ \t]+password)?[ \t]+(?:values[ \t]+)?(?:'([^'\n]{3,2000})'|\"([^\"\n]{3,2000})\"|([A-Za-z]\w*\d\w*))",
@@ -127,20 +127,20 @@ STATEMENTS: Mapping[str, Pattern] = {
     "with password": Pattern(r"[ \t]*+=?[ \t]*+N?'([^'\n]{3,2000})'", re.IGNORECASE),
     "login password": Pattern(r"[ \t]+'([^'\n]{3,2000})'", re.IGNORECASE),
     "encrypted password": Pattern(r"[ \t]+'([^'\n]{3,2000})'", re.IGNORECASE),
-    "password 7": Pattern(r"[ \t]+([0-9A-Fa-f]{8,80})(?![^\s])"),  # how routers write one that can be turned back
+    "password 7": Pattern(r"[ \t]+([0-9A-Fa-f]{8,80})(?![^\s])"),  # Cisco's reversible encoding
     "set password": Pattern(r"[^\n;'\"]{0,60}=[ \t]*(?:password\()?'([^'\n]{3,2000})'", re.IGNORECASE),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """Which argument is the password, and what the others are for where that is in doubt."""
+    """Which argument of a call is the password."""
 
-    argument: int
-    sure: bool = True
+    argument: int  # counted from 0
+    sure: bool = True  # false: the call may have another meaning, so the value must clearly look like a password
 
 
-# Calls, in small letters -> where their password stands, counted from 0.
+# Calls in lower case, up to their opening bracket -> which argument is the password.
 CALLS: Mapping[str, _Call] = {
     "auth=(": _Call(1),
     "auth = (": _Call(1),
@@ -172,13 +172,13 @@ _ARGUMENT = Pattern(
 
 
 def command(text: str, start: int, program: str) -> Iterator[Span]:
-    """The passwords on the command line of the program that stands at `start`."""
+    """The passwords in the command of the program whose name is at `start`."""
     if start > 0 and (text[start - 1].isalnum() or text[start - 1] in "_-."):
         return
     line = _COMMAND.match(text, start, start + _COMMAND_CHARACTERS)
     if line is None:
         return
-    # As a text of its own, as a pattern may ask for the start of the command; a second call of the program is another.
+    # Cut out, since a pattern may be anchored to the start of the command; a second call of the program ends it.
     again = line[0].lower().find(program, 1)
     own = line[0] if again < 0 else line[0][:again]
     for match in PROGRAMS[program].finditer(own):
@@ -216,7 +216,7 @@ def piped(text: str, start: int, end: int) -> Iterator[Span]:
 
 
 def statement(text: str, end: int, words: str) -> Iterator[Span]:
-    """The password in a statement of SQL that starts with these words."""
+    """The password in an SQL statement that contains these words."""
     match = STATEMENTS[words].match(text, end)
     span = _first_group(match) if match else None
     if span is None:
@@ -228,7 +228,7 @@ def statement(text: str, end: int, words: str) -> Iterator[Span]:
 
 
 def call(text: str, end: int, name: str) -> Iterator[Span]:
-    """The password among the arguments of a call; `end` is behind its opening bracket."""
+    """The password among the arguments of a call; `end` is the position after its opening bracket."""
     keywords = CALLS[name]
     match = None
     for place in range(keywords.argument + 1):

@@ -1,7 +1,7 @@
-"""Which lines of a document are secrets by the document's own form? Private keys, Kubernetes Secrets, tables.
+"""Which lines are secrets because of the format of their document? Private keys, Kubernetes Secrets, tables.
 
-Each reader starts where the form shows itself and reads as far as the form goes. Where several starts could
-share one document, a reader stops at the next start, so that no line is read more than a few times.
+Each reader starts at a sign of the format and reads to the end of the document in that format. If a document has
+several such signs, a reader stops at the next one, so that no line is read more than a few times.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _GAP = r"(?: |%20|\+|_)"
 _HEADER = rf"-----BEGIN{_GAP}(?:[A-Z0-9]{{1,12}}{_GAP}){{0,3}}PRIVATE{_GAP}KEY(?:{_GAP}BLOCK)?-----"
 _FOOTER = rf"-----END{_GAP}(?:[A-Z0-9]{{1,12}}{_GAP}){{0,3}}PRIVATE{_GAP}KEY(?:{_GAP}BLOCK)?-----"
 _LINES = r"(?:(?:\\{1,2}n|\r?\n[ \t>]{0,40})[A-Za-z0-9+/=]{16,120}+(?=[\s\\\"']|$)){1,500}"
-# With a footer the body may hold anything that is no other header; without, only lines of base64.
+# With a footer, the body may contain anything but another header; without one, only lines of base64.
 _PRIVATE_KEY = Pattern(rf"{_HEADER}(?:(?P<body>(?:[^-]++|-(?!----))*+){_FOOTER}(?:\\{{1,2}}n)?|{_LINES})")
 _SSH2_KEY = Pattern(
     r"---- BEGIN SSH2 (?:ENCRYPTED )?PRIVATE KEY ----(?P<body>(?:[^-]++|-(?!---))*+)"
@@ -42,7 +42,7 @@ _SSH2_KEY = Pattern(
 _STATIC_KEY = Pattern(
     r"-----BEGIN OpenVPN Static key V1-----(?P<body>(?:[^-]++|-(?!----))*+)-----END OpenVPN Static key V1-----"
 )
-# A mention of header and footer is no key: there must be a run of base64 between them.
+# Header and footer may be mentioned without a key: there must be a run of base64 between them.
 _KEY_MATERIAL = Pattern(r"[A-Za-z0-9+/]{24}")
 _ENCODED_KEY = Pattern(
     r"[A-Za-z0-9+/]{40,20000}+(?:\r?\n[ \t>]{0,40}[A-Za-z0-9+/]{16,128}+(?=[=\s\"']|$)){0,400}={0,2}"
@@ -84,7 +84,7 @@ def private_key(text: str, start: int) -> Iterator[Span]:
 
 
 def encoded_key(text: str, start: int) -> Iterator[Span]:
-    """A private key whose lines were encoded once more, as in a kubeconfig."""
+    """A private key that is base64-encoded as a whole, as in a kubeconfig."""
     match = _ENCODED_KEY.match(text, start)
     if match is None or (start > 0 and text[start - 1].isalnum()):
         return
@@ -97,7 +97,7 @@ def encoded_key(text: str, start: int) -> Iterator[Span]:
 
 
 def putty_key(text: str, start: int) -> Iterator[Span]:
-    """The private lines of a PuTTY key and the code that vouches for them; the public ones stay."""
+    """The private lines of a PuTTY key and their MAC; the public lines are not secret."""
     code = _PUTTY_MAC.match(text, start)
     if code is not None:
         yield code.start(1), code.end(1), "private-key"
@@ -121,7 +121,7 @@ def vault(text: str, start: int) -> Iterator[Span]:
 
 
 def json_web_key(text: str, start: int) -> Iterator[Span]:
-    """The private parts of a JSON web key; `start` is where "kty" stands."""
+    """The private parts of a JSON web key; `start` is the position of "kty"."""
     first = max(
         text.rfind("{", max(0, start - _JWK_CHARACTERS), start),
         text.rfind('"kty"', max(0, start - _JWK_CHARACTERS), start),
@@ -138,7 +138,7 @@ def json_web_key(text: str, start: int) -> Iterator[Span]:
 
 
 def yaml_secret(text: str, start: int, end: int) -> Iterator[Span]:
-    """Every value below `data` and `stringData` of the object in which `kind: Secret` stands."""
+    """Every value below `data` and `stringData` of the object that contains `kind: Secret`."""
     if text[end : end + 1] not in ("", "\n", "\r", " ", "\t"):
         return
     line = text.rfind("\n", max(0, start - 200), start) + 1
@@ -192,13 +192,13 @@ def _object_start(text: str, line: int, column: int) -> int:
 
 
 def _line_end(text: str, line: int, *, most: int = 200_000) -> int:
-    """Where the line ends; a very long one is not followed to its end each time it is asked for."""
+    """The end of the line, or `most` characters from its start, so that a very long line is not searched repeatedly."""
     stop = text.find("\n", line, line + most)
     return min(len(text), line + most) if stop < 0 else stop
 
 
 def _column(text: str, line: int, stop: int) -> int | None:
-    """Where the line's text begins; None where it has none."""
+    """The column at which the line's text begins; None for a blank line."""
     own = text[line : min(stop, line + 200)]
     return len(own) - len(own.lstrip(" \t>")) if own.strip(" \t\r>") else None
 
@@ -212,7 +212,7 @@ def _starts_item(match: re.Match[str] | None, line: int, column: int) -> bool:
 
 
 def _yaml_value(text: str, line: int, stop: int, match: re.Match[str] | None) -> Iterator[Span]:
-    """The value of a line of data, or the whole line where it is the rest of a longer one."""
+    """The value on a line of data, or the whole line if it continues the value of an earlier line."""
     if match is None or match["value"] is None:
         first = line + (_column(text, line, stop) or 0)
         if match is None and not text.startswith("#", first):
@@ -226,7 +226,7 @@ def _yaml_value(text: str, line: int, stop: int, match: re.Match[str] | None) ->
 
 
 def json_secret(text: str, start: int, end: int) -> Iterator[Span]:
-    """The same in JSON."""
+    """Like `yaml_secret`, for a Secret in JSON."""
     first, last = _json_object(text, start, end)
     for block in _JSON_DATA.finditer(text, first, last):
         for value in _JSON_VALUE.finditer(text, *block.span(1)):
@@ -235,7 +235,7 @@ def json_secret(text: str, start: int, end: int) -> Iterator[Span]:
 
 
 def _json_object(text: str, start: int, end: int) -> tuple[int, int]:
-    """From the bracket that opens the object to the one that closes it, or to another object's kind."""
+    """The start and end of the object around a "kind"; it also ends at another object's "kind"."""
     first, last = max(0, start - _JSON_CHARACTERS), min(len(text), end + _JSON_CHARACTERS)
     first = max(first, text.rfind('"kind', first, start))
     depth = 0
@@ -248,7 +248,7 @@ def _json_object(text: str, start: int, end: int) -> tuple[int, int]:
     for token in _JSON_TOKEN.finditer(text, end, last):
         depth += {"{": 1, "}": -1}.get(token[0], 0)
         kinds += token[0] not in "{}"
-        # The kinds of its owners may stand inside it, but not those of many.
+        # The kinds of its owner references may occur inside it, but only a few of them.
         if depth < 0 or kinds > _JSON_OWNERS or (depth == 0 and token[0] not in "{}"):
             last = token.start()
             break
@@ -259,7 +259,7 @@ def _json_object(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def table(text: str, start: int, end: int) -> Iterator[Span]:
-    """The cells of a column that is headed "password", in Markdown and in lines of values."""
+    """The cells of a column with the header "password", in Markdown tables and CSV."""
     line = text.rfind("\n", max(0, start - _HEADER_CHARACTERS), start) + 1
     stop = _line_end(text, line, most=_HEADER_CHARACTERS)
     if text[stop : stop + 1] not in ("", "\n") or (line == 0 and start > _HEADER_CHARACTERS):
@@ -295,7 +295,7 @@ def _csv_cells(text: str, at: int, column: int, sign: str, signs: int) -> Iterat
         stop = _line_end(text, at)
         row = text[at : min(stop, at + 2 * _HEADER_CHARACTERS)].rstrip("\r")
         if at >= len(text) or row.count(sign) != signs or "passw" in row.lower():
-            return  # the end, or another header
+            return  # the end of the table, or another header
         cells = row.split(sign)
         first = at + sum(len(cell) + 1 for cell in cells[:column])
         value = cells[column].strip()
@@ -308,7 +308,7 @@ def _csv_cells(text: str, at: int, column: int, sign: str, signs: int) -> Iterat
 
 
 def cloud_passwords(text: str, start: int, end: int) -> Iterator[Span]:
-    """Lines `user:password` of a list below `chpasswd:`, as cloud-init reads it."""
+    """The passwords in lines `user:password` below `chpasswd:`, as in cloud-init files."""
     head = _CLOUD_LIST.match(text, end)
     at = head.end() if head else len(text)
     for _ in range(_CLOUD_LINES):
@@ -321,7 +321,7 @@ def cloud_passwords(text: str, start: int, end: int) -> Iterator[Span]:
 
 
 def pgpass(text: str, start: int) -> Iterator[Span]:
-    """A line `host:port:database:user:password`."""
+    """The password in a line `host:port:database:user:password`."""
     line = text.rfind("\n", max(0, start - 120), start) + 1
     match = _PGPASS.match(text, line)
     if match is not None and values.is_literal_password(match[1]):

@@ -1,7 +1,7 @@
 """What do the keys and tokens of known providers look like?
 
-Each format has a literal by which one pass over a text finds candidates; its pattern is then tried at
-that place only. All quantifiers are bounded, so a text costs time in proportion to its length.
+Each format has a literal by which one pass over a text finds candidates; its pattern is then tried only
+at that position. All quantifiers are bounded, so the time is proportional to the length of the text.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ __all__ = ["FORMATS", "Format"]
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A kind of secret: `literal` starts it, or stands `least_back` to `back` characters after its start.
+    """The format of a secret: `literal` is at its start, or `least_back` to `back` characters after its start.
 
-    Where the pattern has groups, only they are the secret.
+    If the pattern has groups, only those are the secret.
     """
 
     kind: str
@@ -29,7 +29,7 @@ class Format:
     least_back: int = 0
 
 
-# A word starts here, also behind an escape: `%22ghp_`, `\nghp_`, `=3Dghp_` of quoted-printable.
+# The start of a word, also after an escape: `%22ghp_`, `\nghp_`, `=3Dghp_` (quoted-printable).
 _START = (
     r"(?:(?<![A-Za-z0-9])|(?<=%[0-9A-Fa-f]{2})|(?<=\\[nrt])|(?<=\\u[0-9A-Fa-f]{4})|(?<=\\x[0-9A-Fa-f]{2})|(?<==3D))"
 )
@@ -42,13 +42,13 @@ _B58 = "[1-9A-HJ-NP-Za-km-z]"
 
 
 def _plain(kind: str, *shapes: tuple[str, str]) -> Iterable[Format]:
-    """Prefixes that no text has by chance: found glued to a name (`TOKEN_ghp_…`) and to what follows, too."""
+    """Formats with a prefix that no text contains by chance: also found inside a word (`TOKEN_ghp_…`)."""
     for literal, rest in shapes:
         yield Format(kind, literal, Pattern(re.escape(literal) + rest))
 
 
 def _word(kind: str, *shapes: tuple[str, str]) -> Iterable[Format]:
-    """Prefixes that a longer word may contain: `sk-` is in `risk-`."""
+    """Formats with a prefix that longer words may contain, such as `sk-` in `risk-`: must be a whole word."""
     for literal, rest in shapes:
         yield Format(kind, literal, Pattern(f"{_START}{re.escape(literal)}{rest}{_END}"))
 
@@ -86,7 +86,7 @@ _CODE_HOSTS = (
 
 _CLOUDS = (
     *(
-        # The secret is often noted beside the id.
+        # The secret is often written next to the id.
         Format(
             "aws-key",
             start,
@@ -286,7 +286,7 @@ _SERVICES = (
     *_word("bitcoin-key", ("xprv", f"{_B58}{{90,120}}"), ("yprv", f"{_B58}{{90,120}}"), ("zprv", f"{_B58}{{90,120}}")),
 )
 
-_DOLLAR = r"\$\$?"  # `$$` is how Compose writes `$`
+_DOLLAR = r"\$\$?"  # Docker Compose escapes `$` as `$$`
 _HASHES = (
     _inside("password-hash", "$2", rf"{_DOLLAR}2[abxy]?{_DOLLAR}\d\d{_DOLLAR}[A-Za-z0-9./]{{53}}"),
     _inside(

@@ -1,7 +1,7 @@
-"""Which value has a name of a secret? `password = "…"`, `API_KEY=…`, `"auth": "…"`, `Authorization: Bearer …`.
+"""Which values are secrets by their name? `password = "…"`, `API_KEY=…`, `"auth": "…"`, `Authorization: Bearer …`.
 
-The name's word is found by the scan; here the rest of the name, the sign and the value behind it are read, in
-the notations of settings, data, markup, headers, addresses and code.
+The scan finds a word such as "password"; this module reads the rest of the name, the sign and the value after it,
+in the notations of settings, data, markup, headers, URLs and code.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ _ELSEWHERE = (
     *("parola", "şifre", "sifre", "пароль", "密码", "密碼", "パスワード", "비밀번호"),
 )
 
-# Words in a name, in small letters, by which its value may be a secret, and the kind that it then is.
+# Words in a name, in lower case, by which its value may be a secret -> the kind of secret.
 ASSIGNED: dict[str, str] = {
     **dict.fromkeys(("password", "passwd", "passphrase", "passcode", "passwort", "kennwort", "pwd"), _PASSWORD),
     **dict.fromkeys(_ELSEWHERE, _PASSWORD),
     **dict.fromkeys(("requirepass", "masterauth", "storepass", "keypass", "mnemonic"), _PASSWORD),
-    # Short ones are parts of many words: what follows has to be there, too.
+    # Short words occur inside many others, so the character that follows is included.
     **{
         f"{word}{after}": _PASSWORD
         for word in ("pass", "pw", "psk")
@@ -85,7 +85,7 @@ ASSIGNED: dict[str, str] = {
     **{f"{word}_key": _KEY for word in _KEYS_WITH_A_JOINT},
     **dict.fromkeys(("_key", "-key", 'key"', "key'", "key:", "key="), _ANY_KEY),
 }
-# A key of which nothing is known but that it is one. These are published, or find something.
+# Names of keys that are not secret: they are public, or they identify something.
 _NO_SECRET_KEY = Pattern(
     r"publi[cs]|pub[_-]?key|anon|site|host|cache|primary|foreign|partition|sort|idempot|index|lookup|row|object|file|path|"
     r"group|route|query|react|item|storage|measure|translat|message|i18n|dedup|etag|map|verif|peer|registry|answer|hot",
@@ -108,7 +108,7 @@ _SHORT = Pattern(r"(?:pass|pw|psk)(?![a-z])", re.IGNORECASE)
 _DECLARES = Pattern(
     r"\b(?:char|string|str|var|let|const|val|auto|export|set|my|final|define|and|with)[ \t*]{1,3}\Z", re.IGNORECASE
 )
-_ENDS_SO = Pattern(r"[a-z](?:Password|Passphrase)\Z|[a-z]-(?:password|passphrase)\Z")  # of Gradle, of Lisp
+_ENDS_SO = Pattern(r"[a-z](?:Password|Passphrase)\Z|[a-z]-(?:password|passphrase)\Z")  # names in Gradle and in Lisp
 _MARK = "[REDACTED:"
 _NAME_CHARACTERS = string.ascii_letters + string.digits + "_.$-"
 _TAIL_WORD = (
@@ -161,7 +161,7 @@ _OPENERS: dict[str, Pattern] = {
     "%22": Pattern(r"((?:[^%\s&]|%(?!22)){1,300}+)%22"),
     "%27": Pattern(r"((?:[^%\s&]|%(?!27)){1,300}+)%27"),
     '"': Pattern(r'((?:[^"\\\n]|\\.){1,4000}+)"'),
-    # Two of them are how SQL and shells write one.
+    # SQL and shells escape a single quote by doubling it.
     "'": Pattern(r"((?:[^'\\\n]|\\.|''(?=[^\s,;)\]}:])){1,4000}+)'"),
     "`": Pattern(r"([^`\n]{1,4000}+)`"),
     "«": Pattern(r"[ \u00a0\u202f]?([^»\n]{1,200}?)[ \u00a0\u202f]?»"),
@@ -227,7 +227,7 @@ def is_telling(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """The whole name in which a telling word stands."""
+    """The whole name that contains a word of ASSIGNED."""
 
     text: str
     start: int
@@ -249,7 +249,7 @@ class _Name:
 
     @property
     def is_environment(self) -> bool:
-        """`DB_PASSWORD`, `spring.datasource.password`: names as settings have them, not variables of code."""
+        """Is it a name of a setting (`DB_PASSWORD`, `spring.datasource.password`) rather than of a variable in code?"""
         return (self.text.isupper() and len(self.text) > 3) or "." in self.text
 
 
@@ -259,7 +259,7 @@ def in_mark(text: str, start: int) -> bool:
 
 
 def quoted(text: str, at: int) -> tuple[int, int] | None:
-    """Where the text in the quotation marks that open at `at` starts and ends."""
+    """The start and end of the text in the quotation marks that open at `at`."""
     if text[at : at + 1] not in _OPENING:
         return None
     for opener, rest in _OPENERS.items():
@@ -271,7 +271,7 @@ def quoted(text: str, at: int) -> tuple[int, int] | None:
 
 
 def assigned(text: str, start: int, end: int, kind: str) -> Span | None:
-    """The secret that is assigned to the name in which the word stands."""
+    """The secret that is assigned to the name around the word from `start` to `end`."""
     if in_mark(text, start):
         return None
     if kind == _PASSWORD and not _is_whole_word(text, start):
@@ -291,7 +291,7 @@ def assigned(text: str, start: int, end: int, kind: str) -> Span | None:
 
 
 def _is_whole_word(text: str, start: int) -> bool:
-    """`pass` in `bypass` or "the first pass:" is something else; `password` is a word wherever it stands."""
+    """Is it not part of another word, like `pass` in `bypass`, or of "the first pass:"? `password` always counts."""
     short = _SHORT.match(text, start)
     if short is None or start == 0:
         return True
@@ -345,7 +345,7 @@ def _is_part_of_an_address(text: str, name: _Name, at: int) -> bool:
 
 
 def _on_the_next_line(text: str, name: _Name, name_end: int, at: int, kind: str) -> Span | None:
-    """A label with a colon, and the value alone on the line below."""
+    """A label with a colon, and the value alone on the next line."""
     match = _NEXT_LINE.match(text, at)
     if match is None:
         return None
@@ -383,7 +383,7 @@ def _bare_setting(text: str, name: _Name, at: int, kind: str, sign: str, *, spac
     tight = sign == "=" and not spaced and name.begins_token(text)
     match = _BARE_LINE.match(text, at) if tight else None
     if match is not None and _CODE.search(f"{match[1]}{text[match.end() : match.end() + 1]}"):
-        # Brackets, and a quotation mark behind it, are code, unless this is a file of settings.
+        # Brackets, or a quotation mark after it, mean code, unless the name is that of a setting.
         settings = name.is_environment and text[match.end() : match.end() + 1] not in ('"', "'", "`")
         match = match if settings else None
     if match is None:
@@ -490,11 +490,11 @@ def _defaulted(text: str, name: _Name, name_end: int, at: int, kind: str) -> Spa
 
 
 def _declared(text: str, name: _Name, name_end: int, at: int, kind: str) -> Span | None:
-    """`ENV TOKEN …`, `#define PASSWORD "…"`, `setx TOKEN "…"`, `requirepass …`, `password "…"`: a space is the sign."""
+    """Names separated from the value by a space: `ENV TOKEN …`, `#define PASSWORD "…"`, `requirepass …`."""
     if text[name_end : name_end + 1] not in (" ", "\t"):
         return None
     if text[at : at + 2] in ("0 ", "5 ", "7 "):
-        at += 2  # how routers say that it is given in plain text
+        at += 2  # the encoding of the password in router configurations
     inside = quoted(text, at)
     match = _BARE_LINE.match(text, at) if inside is None else None
     if inside is None and match is None:
@@ -579,13 +579,13 @@ def _is_secret(value: str, name: _Name, kind: str, *, plainly: bool) -> bool:
 
 
 def _is_plain_name(name: _Name) -> bool:
-    """Is what stands in quotation marks behind it a password, whatever it looks like?"""
+    """Is any quoted value after this name a password, whatever it looks like?"""
     low = name.text.lower()
     return any(word in low for word in _PLAINLY) or low.endswith(("pwd", "_pass", "pw", "psk", "storepass", "keypass"))
 
 
 def _is_a_line_of_settings(text: str, name_start: int, end: int) -> bool:
-    """Does the line hold a name, a colon and a value of one word, as in YAML? Prose goes on behind it."""
+    """Does the line consist of a name, a colon and a value of one word, as in YAML? Prose has more words."""
     line = text.rfind("\n", max(0, name_start - 80), name_start) + 1
     if line == 0 and name_start > 80:
         return False
@@ -593,7 +593,7 @@ def _is_a_line_of_settings(text: str, name_start: int, end: int) -> bool:
 
 
 def _stands_by_a_login(text: str, name_start: int) -> bool:
-    """Do the lines around name a user, a host, a database?"""
+    """Do nearby lines set a user, a host or a database?"""
     return _LOGIN.search(text, max(0, name_start - 300), name_start + 300) is not None
 
 
@@ -601,7 +601,7 @@ def _stands_by_a_login(text: str, name_start: int) -> bool:
 
 
 def authorization(text: str, start: int) -> Span | None:
-    """What an `Authorization` header carries; `start` is where "uthorization" stands."""
+    """The credentials of an `Authorization` header; `start` is the position of "uthorization"."""
     match = _AUTHORIZATION.match(text, start)
     if match is None:
         return None
@@ -618,7 +618,7 @@ def authorization(text: str, start: int) -> Span | None:
 
 
 def bearer(text: str, start: int) -> Span | None:
-    """A token behind the name of its scheme, as in `Bearer …`."""
+    """A token after the name of its scheme, as in `Bearer …`."""
     match = _BEARER.match(text, start)
     if match is None or values.is_placeholder(match[2]):
         return None
@@ -630,7 +630,7 @@ def bearer(text: str, start: int) -> Span | None:
 
 
 def credentials(text: str, start: int) -> Iterator[Span]:
-    """The password in `scheme://user:password@host`, or a token in the user's place; "://" stands at `start`."""
+    """The password in `scheme://user:password@host`, or a token in place of the user; "://" is at `start`."""
     match = _CREDENTIALS.match(text, start)
     if match is None:
         return
@@ -641,7 +641,7 @@ def credentials(text: str, start: int) -> Iterator[Span]:
 
 
 def encoded_credentials(text: str, start: int) -> Span | None:
-    """The same in an address that is a part of another one; `start` is where "%3A%2F%2F" stands."""
+    """The password in a URL that is encoded inside another one; `start` is the position of "%3A%2F%2F"."""
     match = _ENCODED_CREDENTIALS.match(text, start)
     if match is None or match[1] == match[2] or not values.is_literal_password(match[2]):
         return None
@@ -649,11 +649,11 @@ def encoded_credentials(text: str, start: int) -> Span | None:
 
 
 def cookies(text: str, start: int) -> Iterator[Span]:
-    """The values of cookies that stand for somebody who is logged in; `start` is where "ookie" stands."""
+    """The values of session and login cookies; `start` is the position of "ookie"."""
     match = _COOKIE.match(text, start)
     if match is None:
         return
-    other = text.find("ookie", match.start(1), match.end(1))  # of another header on the same line
+    other = text.find("ookie", match.start(1), match.end(1))  # another header on the same line
     for pair in _COOKIE_PAIR.finditer(text, match.start(1), match.end(1) if other < 0 else other):
         value = pair[2]
         if values.is_placeholder(value) or values.is_mask(value) or len(value) < 10:

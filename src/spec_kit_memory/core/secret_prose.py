@@ -16,7 +16,7 @@ from spec_kit_memory.core.secret_values import Span
 
 __all__ = ["LOGINS", "NOUNS", "codes", "login", "pin", "seed_phrase", "sentence", "user_and_password"]
 
-# In small letters: what a password is called, and what a key or token is called.
+# Nouns for passwords, and for keys and tokens, in lower case -> the kind of secret.
 NOUNS: dict[str, str] = {
     **dict.fromkeys(
         (
@@ -74,7 +74,7 @@ _OF = (
     "for|of|on|in|at|from|für|fürs|von|vom|zum|zur|der|des|im|am|pour|de|du|d'|para|do|da|del|della|di|per|van|voor|"
     "z|i|k|ke|pro|na|till|til|från|от|для|до|к|на|в|la|le|el|si"
 )
-# What may stand between the noun and its value: "for the staging database", "(until Friday)".
+# Qualifiers between the noun and the value: "for the staging database", "(until Friday)".
 _QUALIFIED = rf"(?:[ \t]{{1,3}}(?:{_OF})[ \t]{{1,3}}[^\n:=;!?]{{1,60}}?|[ \t]{{0,3}}\([^()\n]{{1,60}}\))?"
 _VERB = (
     "is|was|will be|used to be|stays|remains|"
@@ -118,7 +118,8 @@ _AFTER = Pattern(
 _CLAUSE_END = Pattern(r"[.,;!?)]{1,2}(?:\s|$)|[ \t]*$", re.MULTILINE)
 _LINKS = (" is ", " as ", " ist ", " als ", " est ")
 _PLAIN_WORD = Pattern(r"[A-Z]?[a-z]{5,30}")
-# What a password may be said to be; together with the endings below, and what values.is_literal_password knows.
+# Words that describe a password ("the password is wrong"), in addition to the endings below and to those that
+# values.is_literal_password rejects.
 _PREDICATES = frozenset(
     re.findall(
         r"\w+",
@@ -146,14 +147,14 @@ _PIN = Pattern(
     r"[`\"'*]{0,2}(\d{4,8})(?![\d.:/-]{0,8}\d)",
     re.IGNORECASE,
 )
-# What names a login, so that a user and a password may follow: "log in with ana / …", "basic auth ana:…".
+# Words for a login, after which a user and a password may follow: "log in with ana / …", "basic auth ana:…".
 LOGINS = (
     *("login", "log in", "logs in", "logged in", "logging in", "log into", "logs into", "logged into", "log on"),
     *("sign in", "signs in", "signed in", "signing in", "sign-in", "sign into", "signed into", "basic auth"),
     *("credential", "creds", "account", "connect", "authenticate"),
     *("zugangsdaten", "anmeldedaten", "anmelden", "identifiants"),
 )
-_LOGIN_CHARACTERS = 90  # so far behind its name the pair may begin
+_LOGIN_CHARACTERS = 90  # the pair begins at most this far after the word
 _LOGIN_OPENING = Pattern(r"[:=]|[ \t](?:is|are|with|as|using|use|by|via|mit|als|avec)(?=[ \t])", re.IGNORECASE)
 _USER = r"[\"'`*]{0,2}(?P<user>[^\W\d][\w.+-]{1,39}(?:@[\w.-]{3,60})?)[\"'`*]{0,2}"
 _VALUE = r"(?P<password>[^\s\"'`,;()|/]{6,80})"
@@ -173,7 +174,7 @@ _USER_AND_PASSWORD = Pattern(
     re.IGNORECASE,
 )
 _ARGUMENT = Pattern(r"[A-Za-z_]\w*=(?!=?\Z)")
-# A word and a number is a password beside a user's name, if it is not what else is numbered.
+# Next to a user's name, a word with a number is a password, unless it is one of these things that are numbered.
 _NUMBERED = Pattern(r"(?P<stem>[a-z]{4,16})\d{1,4}[!?.]?")
 _NUMBERED_THINGS = frozenset(
     re.findall(
@@ -248,7 +249,7 @@ def _labelled(text: str, start: int, end: int, kind: str) -> Span | None:
 
 
 def _is_introduced(text: str, start: int) -> bool:
-    """ "with the password …", and `login ana password …` of a .netrc file."""
+    """Is the noun in "with the password …", or in `login ana password …` of a .netrc file?"""
     words = ["", "", *text[max(0, start - 130) : start].lower().split()]
     if words[-1] == "the":
         words.pop()
@@ -265,7 +266,7 @@ def _changed(text: str, start: int, end: int, kind: str) -> Span | None:
 
 
 def _replaced(text: str, start: int, end: int, kind: str) -> Iterator[Span | None]:
-    """The one before, and the one after: "the password was changed from A to B"."""
+    """The old and the new password in "the password was changed from A to B"."""
     match = _FROM.match(text, end)
     if match is None or not (match["verb"] or _CHANGES.search(text, max(0, start - 60), start)):
         return
@@ -301,7 +302,7 @@ def _value(text: str, at: int, kind: str, *, plain: bool) -> Span | None:
 
 
 def _trimmed(value: str) -> str:
-    """Without the end of the sentence, and without the markup around it."""
+    """The value without the rest of the sentence and without markup around it."""
     for cut in ("です", "だ", "है", "。", "，"):
         value = value.partition(cut)[0] if not value.startswith(cut) else value
     return value.rstrip(".,;:!?*_")
@@ -312,7 +313,7 @@ def _is_unspaced(letter: str) -> bool:
 
 
 def _is_plain_secret(value: str) -> bool:
-    """A word that describes nothing: "the password is swordfish"."""
+    """Is it a word that is not a description, as in "the password is swordfish"?"""
     low = value.lower()
     if not _PLAIN_WORD.fullmatch(value) or low in _PREDICATES or _PREDICATE_ENDING.fullmatch(low):
         return False
@@ -335,7 +336,7 @@ def _reversed(text: str, start: int, kind: str) -> Span | None:
 
 
 def pin(text: str, start: int, end: int) -> Iterator[Span]:
-    """The digits of a PIN or a door's code."""
+    """The digits of a PIN or door code."""
     match = _PIN.match(text, end)
     if match is not None and not in_mark(text, start) and len(set(match[1])) > 1:
         yield match.start(1), match.end(1), "pin"
@@ -362,7 +363,7 @@ def user_and_password(text: str, start: int, end: int) -> Iterator[Span]:
 
 
 def _paired(match: re.Match[str]) -> Span | None:
-    """The password beside a user's name, if it looks like one; the less the sign between them says, the more."""
+    """The password next to a user's name, if it looks like one; an unclear separator requires a clearer password."""
     value, user = match["password"].rstrip(".,;:*"), match["user"]
     if not values.is_clear_password(value) or value.partition("@")[0] == user or _ARGUMENT.match(value):
         return None
@@ -377,7 +378,7 @@ def _paired(match: re.Match[str]) -> Span | None:
 
 
 def seed_phrase(text: str, start: int, end: int) -> Iterator[Span]:
-    """The twelve to twenty-four words that a wallet can be made from."""
+    """The twelve to twenty-four words of a wallet's seed phrase."""
     match = _SEED.match(text, end)
     if match is not None:
         yield match.start(1), match.end(1), "seed-phrase"

@@ -1,7 +1,7 @@
 """Is a value a secret, or a type, a placeholder, a description, a piece of code?
 
 This module does not consider the context of a value. The readers (names, sentences, commands, documents) do, and
-the less certain their context is, the more a value has to look like a secret.
+require the value to look the more like a secret, the less certain the context is.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 
 Span = tuple[int, int, str]  # first character, one past the last, kind
 
-_JUDGED_CHARACTERS = 400  # of a long value the beginning is judged
+_JUDGED_CHARACTERS = 400  # only this much of a long value is examined
 
 _PLACEHOLDER_PARTS = Pattern(
     r"(?<![a-z])(?:your|example|placeholder|change[-_ ]?(?:me|this|it)|redacted|dummy|fake|replace|insert|sample|todo|"
@@ -46,7 +46,7 @@ _REFERENCE = Pattern(
     r"aws|gcp|azure|inherit|none)(?:[.:]|->|::|\[)|ENC\[|@Microsoft\.KeyVault)",
     re.IGNORECASE,
 )
-_PUBLIC = ("pk_live_", "pk_test_", "pk.eyJ")  # keys that are meant to be published
+_PUBLIC = ("pk_live_", "pk_test_", "pk.eyJ")  # public keys
 _VARIABLE = Pattern(r"[$%][{(]?[A-Za-z_][\w.:-]*[)}%]?|[@#&*][A-Za-z_.-]+|\$\d|\?\d?|:[A-Za-z_]+")
 _REGULAR_EXPRESSION = Pattern(r"\[[^\]\s]{1,30}\][{*+?]|\{\d{1,3},?\d{0,3}\}|\(\?[:=!<i]|\\[dwsSWb][{+*]")
 _TEMPLATE = Pattern(r"\$\{|\$\(|\{\{|#\{|<%|%\(|\{[A-Za-z_][\w.]{0,40}\}|<[A-Za-z][\w .-]{0,40}>")
@@ -56,7 +56,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Types, states, algorithms and names of fields: what stands where a value would, and is none.
+# Types, states, algorithms and names of fields, which occur in the place of a value but are not secrets.
 _WORDS = _words(
     """
     accepted admin administrator anonymous any argon2 argon2id array auto base64 basic bcrypt bearer bool boolean
@@ -75,7 +75,7 @@ _MENTIONS = (
     *("passw", "pwd", "secret", "token", "field", "input", "key", "credential", "passphrase", "kennwort", "senha"),
     *("mot de passe", "contrase", "hasło", "parola", "пароль", "密码", "パスワード", "비밀번호"),
 )
-# Words of labels, hints, rules and messages; whoever makes a passphrase of words does not take these.
+# Words of labels, hints, rules and messages, which do not occur in passphrases.
 _DESCRIBING = _words(
     """
     account allowed are array asks be been between bits boolean bytes cannot case change changed changing character
@@ -117,7 +117,7 @@ _SIGNS = frozenset("!@#$%^&*+=?~|;§€£°²³")
 
 
 def is_placeholder(value: str) -> bool:
-    """Does the value only stand for one? Variables, masks, "your-key", the same sign over and over."""
+    """Is the value a placeholder? Variables, masks, "your-key", one or two characters repeated."""
     value = value[:_JUDGED_CHARACTERS]
     if not value or value[0] in "[<{(" or len(set(value)) < 3 or value.startswith(_PUBLIC):
         return True
@@ -127,7 +127,7 @@ def is_placeholder(value: str) -> bool:
 
 
 def is_mask(secret: str) -> bool:
-    """The right shape of a key, but filled with the same sign, or with words that ask for the real one."""
+    """Is it a masked or dummy key: the right format, but repeated characters, or words that ask for the real key?"""
     low = secret.lower()
     if "xxxxx" in low or "your" in low or "00000000" in low or "1234567890abcdef" in low:
         return True
@@ -135,7 +135,7 @@ def is_mask(secret: str) -> bool:
 
 
 def is_literal_password(value: str) -> bool:
-    """For a place that says plainly "here is a password": anything that is no placeholder, name or description."""
+    """For a context that is certainly a password: any value but a placeholder, a name or a description."""
     value = value.strip()
     if len(value) > _JUDGED_CHARACTERS:
         return " " not in value and is_random(value) and not is_placeholder(value)
@@ -147,14 +147,14 @@ def is_literal_password(value: str) -> bool:
 
 
 def _is_reference(value: str) -> bool:
-    """The name of a file, an address, a call, an attribute, a constant: where a value is, not what it is."""
+    """Is it a file name, URL, call, attribute or constant: a reference to a value, not the value itself?"""
     if _FILE.fullmatch(value) or _URL.search(value) or _CALL.match(value) or _CONSTANT.fullmatch(value):
         return True
     return ("." in value or "/" in value) and is_words(value) and not any(map(str.isdigit, value))
 
 
 def is_clear_password(value: str) -> bool:
-    """For a place in doubt, such as a sentence: letters with digits or signs among them, and no name of anything."""
+    """For an uncertain context, such as a sentence: letters mixed with digits or signs, and not a usual name."""
     if not 6 <= len(value) <= 80 or " " in value or not is_literal_password(value):
         return False
     letters, digits = sum(map(str.isalpha, value)), sum(map(str.isdigit, value))
@@ -169,7 +169,7 @@ def is_clear_password(value: str) -> bool:
 
 
 def is_strong_password(value: str) -> bool:
-    """Capitals, small letters and digits or signs together: no word of a sentence looks like that."""
+    """Does it have three of capitals, small letters, digits and signs, unlike any ordinary word?"""
     kinds = (str.isupper, str.islower, str.isdigit, lambda letter: letter in _SIGNS)
     return (
         is_clear_password(value) and sum(any(map(kind, value)) for kind in kinds) >= 3 and not _CAMEL.fullmatch(value)
@@ -177,13 +177,13 @@ def is_strong_password(value: str) -> bool:
 
 
 def is_phrase(value: str) -> bool:
-    """Three to ten small words that describe nothing: a passphrase."""
+    """Is it a passphrase: three to ten words in lower case that are not a description?"""
     words = value.split()
     return 3 <= len(words) <= 10 and value == value.lower() and not _describes(value) and is_literal_password(value)
 
 
 def mentions_itself(value: str) -> bool:
-    """Names of fields and variables, not values: `newPassword`, `password_hash`, "Mot de passe"."""
+    """Is it the name of a field or variable rather than a value: `newPassword`, `password_hash`, "Mot de passe"?"""
     low = value.lower()
     if any(map(str.isdigit, value)):
         return False
@@ -192,7 +192,7 @@ def mentions_itself(value: str) -> bool:
 
 
 def _describes(value: str) -> bool:
-    """A label, a hint or a message, not words that somebody chose to be hard to guess."""
+    """Is it a label, a hint or a message rather than a passphrase?"""
     if len(value) > 120 or value.endswith((".", "?", ":", "…")):
         return True
     words = re.findall(r"[^\W\d_]+", value.lower())
@@ -200,7 +200,7 @@ def _describes(value: str) -> bool:
 
 
 def is_key(value: str, *, uuids: bool = False) -> bool:
-    """A key or token looks random; UUIDs are only secrets where the name says so plainly."""
+    """Is it a key or token, which looks random? UUIDs count only with `uuids`, if the name is certain."""
     value = value[:_JUDGED_CHARACTERS]
     if len(value) < 8 or value.lower() in _WORDS or " " in value or is_placeholder(value) or _is_reference(value):
         return False
@@ -212,7 +212,7 @@ def is_key(value: str, *, uuids: bool = False) -> bool:
 
 
 def is_unmistakable_key(value: str, *, hexadecimal: bool) -> bool:
-    """Random by every sign, where nothing says that it is secret; `hexadecimal` where a login stands beside it."""
+    """Is it random by all criteria? For names that may not mean a secret. `hexadecimal`: accept 32 such digits."""
     if not is_key(value) or value.startswith("-"):
         return False
     if _KEY_OF_32_BYTES.fullmatch(value) or (hexadecimal and _HEXADECIMAL_KEY.fullmatch(value)):
@@ -222,14 +222,14 @@ def is_unmistakable_key(value: str, *, hexadecimal: bool) -> bool:
 
 
 def are_key_bytes(numbers: str) -> bool:
-    """Bytes as somebody's key has them: random, and as many as keys are long."""
+    """Are these numbers the bytes of a key: random, and as many as keys have?"""
     parsed = [int(number, 0) if "x" in number else int(number) for number in numbers.replace(" ", "").split(",")]
     spread = max(parsed) > 150 and min(parsed) < 100 and len(set(parsed)) > len(parsed) * 0.7
     return len(parsed) in (16, 24, 32, 64) and max(parsed) < 256 and spread and parsed != sorted(parsed)
 
 
 def is_random(value: str) -> bool:
-    """No words, and many different characters."""
+    """Does it look random: not words, and with many different characters?"""
     value = value[:_JUDGED_CHARACTERS]
     if _BASE32.fullmatch(value) and any(map(str.isdigit, value)):
         return True
@@ -245,7 +245,7 @@ def is_random(value: str) -> bool:
 
 
 def is_words(value: str) -> bool:
-    """Only words and numbers, joined by signs or capitals: `text-embedding-3-small`, `adr-12`, `Sprint2Report`."""
+    """Is it only words and numbers, joined by signs or capitals: `text-embedding-3-small`, `Sprint2Report`?"""
     for part in _PART.findall(value[:_JUDGED_CHARACTERS]):
         pieces = _PIECE.findall(part)
         if len(pieces) > 1 + len(part) // 5:
