@@ -139,8 +139,8 @@ def _words(text: str) -> Counter[str]:
             counts.update({word[at : at + 2]: count for at in range(len(word) - 1)})
         elif word not in PLAIN and len(word) > 2:
             counts[stem(word)] += count
-    telling = set(content(" ".join(list(counts)[:3000])))
-    return Counter({word: count for word, count in counts.items() if word in telling or not word.isascii()})
+    distinctive = set(content(" ".join(list(counts)[:3000])))
+    return Counter({word: count for word, count in counts.items() if word in distinctive or not word.isascii()})
 
 
 def _files_in(text: str) -> set[str]:
@@ -190,7 +190,7 @@ def align(talk_profile: Talk, folders: Sequence[Profile], *, now: datetime) -> l
             "recency": _recency(folder.touched_at, now),
         }
         words = _shared_words(talk_profile.words, folder, spread, folders=len(folders))
-        score = min(_score(parts), _most(words, shares_file=bool(parts["files"])))
+        score = min(_score(parts), _score_limit(words, shares_file=bool(parts["files"])))
         alignments.append(Alignment(folder.name, score, parts, words))
     return sorted(alignments, key=lambda alignment: (-alignment.score, alignment.folder))
 
@@ -209,7 +209,7 @@ def _shared_words(word_counts: Mapping[str, int], folder: Profile, spread: Mappi
     )
 
 
-def _most(words: int, *, shares_file: bool) -> float:
+def _score_limit(words: int, *, shares_file: bool) -> float:
     """The highest score that this many shared words allow: one word may be chance, and two are only a hint."""
     if shares_file or words >= SURE_WORDS:
         return 100.0
@@ -229,11 +229,11 @@ def _topics(talk_profile: Talk, folders: Sequence[Profile], spread: Mapping[str,
 
     A folder that contains only a small share of the conversation's words scores lower: its overlap may be chance.
     """
-    telling = _telling(talk_profile.words, spread, folders=len(folders))
-    if not telling:
+    distinctive = _distinctive_words(talk_profile.words, spread, folders=len(folders))
+    if not distinctive:
         # The conversation has words, and no folder contains any of them: that is a score of 0, not a missing score.
         return [0.0 if talk_profile.words else None] * len(folders)
-    raw = _overlaps(telling, folders)
+    raw = _overlaps(distinctive, folders)
     best, second = [*sorted(raw, reverse=True), 0.0][:2]
     topics: list[float | None] = []
     for folder, overlap in zip(folders, raw, strict=True):
@@ -247,25 +247,27 @@ def _topics(talk_profile: Talk, folders: Sequence[Profile], spread: Mapping[str,
     return topics
 
 
-def _telling(words: Mapping[str, int], spread: Mapping[str, int], *, folders: int) -> dict[str, float]:
+def _distinctive_words(words: Mapping[str, int], spread: Mapping[str, int], *, folders: int) -> dict[str, float]:
     """The conversation's most distinctive words with their weights: frequent in it, and present in few folders."""
-    every = folders + 1
+    folder_count = folders + 1
     weighed = {
-        word: (1 + log(count)) * log(every / (spread[word] + 0.5)) for word, count in words.items() if word in spread
+        word: (1 + log(count)) * log(folder_count / (spread[word] + 0.5))
+        for word, count in words.items()
+        if word in spread
     }
     best = sorted(weighed, key=lambda word: (-weighed[word], word))[:TOPIC_WORDS]
     return {word: weighed[word] for word in best if weighed[word] > 0}
 
 
-def _overlaps(telling: Mapping[str, float], folders: Sequence[Profile]) -> list[float]:
+def _overlaps(distinctive: Mapping[str, float], folders: Sequence[Profile]) -> list[float]:
     """Each folder's share of the distinctive words, weighted as in BM25: long folders contain any word by chance."""
     lengths = [sum(folder.words.values()) for folder in folders]
     average = sum(lengths) / len(lengths) or 1.0
-    total = sum(telling.values()) * (_SATURATION + 1)
+    total = sum(distinctive.values()) * (_SATURATION + 1)
     overlaps = []
     for folder, length in zip(folders, lengths, strict=True):
         damping = _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * length / average)
-        weighted_counts = ((weight, folder.words.get(word, 0)) for word, weight in telling.items())
+        weighted_counts = ((weight, folder.words.get(word, 0)) for word, weight in distinctive.items())
         overlaps.append(
             sum(weight * count * (_SATURATION + 1) / (count + damping) for weight, count in weighted_counts if count)
             / total

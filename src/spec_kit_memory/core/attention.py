@@ -56,21 +56,21 @@ def attend(
     session: Session, activations: Mapping[int, float], *, tiers: Mapping[int, Tier], via: str = "match"
 ) -> Session:
     """Raise attention to the given memories (id -> strength) at this turn; it is never lowered by that."""
-    left = strengths(session, tiers=tiers)
+    remaining_strength = strengths(session, tiers=tiers)
     entries = {entry.memory_id: entry for entry in session.attention}
     for memory_id, new in activations.items():
-        if new >= left.get(memory_id, 0.0):
+        if new >= remaining_strength.get(memory_id, 0.0):
             entries[memory_id] = Attention(memory_id, new, session.turn, via)
-            left[memory_id] = new
-    remembered = [entry for entry in entries.values() if left[entry.memory_id] >= FORGOTTEN_BELOW]
-    remembered.sort(key=lambda entry: (-left[entry.memory_id], -entry.turn, entry.memory_id))
+            remaining_strength[memory_id] = new
+    remembered = [entry for entry in entries.values() if remaining_strength[entry.memory_id] >= FORGOTTEN_BELOW]
+    remembered.sort(key=lambda entry: (-remaining_strength[entry.memory_id], -entry.turn, entry.memory_id))
     return replace(session, attention=tuple(remembered[:MOST_ENTRIES]))
 
 
 def forget(session: Session, memory_ids: Iterable[int]) -> Session:
     """The session without these memories."""
-    gone = frozenset(memory_ids)
-    return replace(session, attention=tuple(entry for entry in session.attention if entry.memory_id not in gone))
+    removed_ids = frozenset(memory_ids)
+    return replace(session, attention=tuple(entry for entry in session.attention if entry.memory_id not in removed_ids))
 
 
 def co_activate(
@@ -81,7 +81,7 @@ def co_activate(
     A hop follows a link in either direction, or leads to another document of the same spec folder
     (`folders` gives the folder of each such document). The nearest, strongest match counts.
     """
-    near = _neighbours(links)
+    neighbours = _neighbours(links)
     members: dict[str, list[int]] = {}
     for memory_id, folder in folders.items():
         members.setdefault(folder, []).append(memory_id)
@@ -90,24 +90,28 @@ def co_activate(
     for hops in range(1, MAX_HOPS + 1):
         reached: dict[int, CoActivation] = {}
         for entry in sorted(front.values(), key=lambda entry: -entry.strength):
-            weaker = entry.strength * PER_HOP
+            passed_on = entry.strength * PER_HOP
             # A folder's members are expanded only at its first visit, which reaches all of them.
-            around = near.get(entry.memory_id, []) + members.pop(folders.get(entry.memory_id, ""), [])
-            for other in around:
+            adjacent = neighbours.get(entry.memory_id, []) + members.pop(folders.get(entry.memory_id, ""), [])
+            for other in adjacent:
                 previous = reached.get(other)
-                if other not in matched and other not in activated and (previous is None or previous.strength < weaker):
-                    reached[other] = CoActivation(other, weaker, hops, entry.from_id)
+                if (
+                    other not in matched
+                    and other not in activated
+                    and (previous is None or previous.strength < passed_on)
+                ):
+                    reached[other] = CoActivation(other, passed_on, hops, entry.from_id)
         activated |= reached
         front = reached
     return sorted(activated.values(), key=lambda entry: (-entry.strength, entry.hops, entry.memory_id))
 
 
 def _neighbours(links: Iterable[Link]) -> dict[int, list[int]]:
-    near: dict[int, list[int]] = {}
+    neighbours: dict[int, list[int]] = {}
     for link in links:
-        near.setdefault(link.source_id, []).append(link.target_id)
-        near.setdefault(link.target_id, []).append(link.source_id)
-    return near
+        neighbours.setdefault(link.source_id, []).append(link.target_id)
+        neighbours.setdefault(link.target_id, []).append(link.source_id)
+    return neighbours
 
 
 def level(power: float) -> State:
@@ -124,8 +128,8 @@ def shown(state: State) -> str:
 
 def working_memory(session: Session, *, tiers: Mapping[int, Tier]) -> list[tuple[int, float]]:
     """The memories most attended to, strongest first, with what is left of their attention."""
-    left = strengths(session, tiers=tiers)
-    ranked = sorted(left.items(), key=lambda item: (-item[1], item[0]))
+    remaining_strength = strengths(session, tiers=tiers)
+    ranked = sorted(remaining_strength.items(), key=lambda item: (-item[1], item[0]))
     return [item for item in ranked if item[1] >= FORGOTTEN_BELOW][:WORKING_MEMORY_SIZE]
 
 

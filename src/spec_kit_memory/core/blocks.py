@@ -196,7 +196,7 @@ class _Divider:
 
     # --- blocks
 
-    def _stops(self, number: int) -> bool:
+    def _starts_other_block(self, number: int) -> bool:
         """Does something begin on this line that ends a paragraph or a list?"""
         return number in self.tags or number in self.headings or number in self.fences or number in self.comments
 
@@ -219,7 +219,7 @@ class _Divider:
 
     def _while(self, number: int, belongs: Callable[[str], bool]) -> int:
         last = number
-        while last < len(self.lines) and not self._stops(last + 1) and belongs(self.lines[last]):
+        while last < len(self.lines) and not self._starts_other_block(last + 1) and belongs(self.lines[last]):
             last += 1
         return last
 
@@ -242,16 +242,16 @@ class _Divider:
                 return last
             line = self.lines[following - 1]
             indented = line.startswith(("  ", "\t"))
-            if following in self.fences and (indented or self._waits(number, last)):
+            if following in self.fences and (indented or self._is_label_only(number, last)):
                 last = self.fences[following]
-            elif self._stops(following):
+            elif self._starts_other_block(following):
                 return last
             elif indented or (following == last + 1 and not _MARKER.match(line)):
                 last = following
             else:
                 return last
 
-    def _waits(self, number: int, last: int) -> bool:
+    def _is_label_only(self, number: int, last: int) -> bool:
         """Is the item so far only a label, or empty? Then the code block below it belongs to it."""
         marker = _MARKER.match(self.lines[number - 1])
         text = self.lines[number - 1][marker.end() if marker else 0 :].strip()
@@ -261,7 +261,7 @@ class _Divider:
         following = last + 1
         while following <= len(self.lines) and not self.lines[following - 1].strip():
             following += 1
-        if following > len(self.lines) or self._stops(following):
+        if following > len(self.lines) or self._starts_other_block(following):
             return None
         line = self.lines[following - 1]
         return following if _MARKER.match(line) and not _RULE.match(line) else None

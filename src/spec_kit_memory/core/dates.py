@@ -58,11 +58,11 @@ def _iso(text: str) -> datetime | None:
 
 
 def _numeric(text: str) -> datetime | None:
-    bare = _ZONE_NAME.sub("", text)
-    if match := _YEAR_FIRST.fullmatch(bare):
+    without_zone = _ZONE_NAME.sub("", text)
+    if match := _YEAR_FIRST.fullmatch(without_zone):
         year, month, day, *clock = match.groups()
         return _moment(year, month, day or "1", clock)
-    if match := _DAY_FIRST.fullmatch(bare):
+    if match := _DAY_FIRST.fullmatch(without_zone):
         day, month, year, *clock = match.groups()
         if int(month) > 12:
             day, month = month, day
@@ -77,11 +77,11 @@ def _moment(year: str, month: str, day: str, clock: list[str | None]) -> datetim
 
 def _named(text: str) -> datetime | None:
     """Month names in English."""
-    bare = _ORDINAL.sub("", _ZONE_NAME.sub("", text)).replace(",", " ").replace(".", " ")
-    bare = " ".join(bare.split())
+    without_zone = _ORDINAL.sub("", _ZONE_NAME.sub("", text)).replace(",", " ").replace(".", " ")
+    without_zone = " ".join(without_zone.split())
     for form in _NAMED:
         try:
-            return datetime.strptime(bare, form)
+            return datetime.strptime(without_zone, form)
         except ValueError:
             continue
     return None

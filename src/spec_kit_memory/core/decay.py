@@ -107,8 +107,8 @@ def days_since(last_access: datetime | None, own_date: datetime | None, now: dat
     """
     if own_date is None:
         return 0.0
-    late = own_date if last_access is None or own_date > last_access else last_access
-    return max(0.0, (now - late).total_seconds() / _DAY)
+    latest = own_date if last_access is None or own_date > last_access else last_access
+    return max(0.0, (now - latest).total_seconds() / _DAY)
 
 
 def expiry(tier: Tier, created_at: datetime | None) -> datetime | None:
@@ -135,8 +135,8 @@ def state(
         return State.ARCHIVED
     if hot:
         return State.HOT
-    late = last_access if last_access is not None and last_access > first_indexed_at else first_indexed_at
-    used = late.timestamp()
+    last_use = last_access if last_access is not None and last_access > first_indexed_at else first_indexed_at
+    used = last_use.timestamp()
     for candidate, (since, until) in _intervals(tier, now.timestamp()).items():
         if since <= used < until:
             return candidate
@@ -149,13 +149,13 @@ def bounds(states: Collection[State], *, now: datetime, always: frozenset[int] =
     `always` are the ids that are hot in this session and not flagged; they match if HOT is among
     the states. The states must be adjacent, since a store compares with one interval.
     """
-    chain = [member for member in STATES if member in states and member is not State.HOT]
-    if chain and len(chain) != STATES.index(chain[-1]) - STATES.index(chain[0]) + 1:
-        raise BadParameter(f"the states {', '.join(chain)} are not neighbours", hint=advise("neighbouring-states"))
+    requested = [member for member in STATES if member in states and member is not State.HOT]
+    if requested and len(requested) != STATES.index(requested[-1]) - STATES.index(requested[0]) + 1:
+        raise BadParameter(f"the states {', '.join(requested)} are not neighbours", hint=advise("neighbouring-states"))
     used: dict[Tier, tuple[float, float]] = {}
     for tier in Tier:
         intervals = _intervals(tier, now.timestamp())
-        parts = [intervals[member] for member in chain if member in intervals]
+        parts = [intervals[member] for member in requested if member in intervals]
         if parts:
             used[tier] = (parts[-1][0], parts[0][1])
     return StateBounds(

@@ -350,7 +350,7 @@ class _Merger:
         target: Block | None = None
         for item in block.items:
             key = self.old.item_key(item)
-            same = present.get(key) or self._grown(present.values(), item)
+            same = present.get(key) or self._fuller_or_shorter(present.values(), item)
             if same is not None:
                 target = next(block for block in lists if same in block.items)
             elif not self._stands_elsewhere(section, key):
@@ -370,32 +370,32 @@ class _Merger:
                 return block
         return None
 
-    def _grown(self, present: Iterable[Item], item: Item) -> Item | None:
+    def _fuller_or_shorter(self, present: Iterable[Item], item: Item) -> Item | None:
         """The item that has the same content as this one, and more or less of it: the fuller of the two is kept."""
         head, *below = self.old.copied(item)
-        new_sentences = [_folded(sentence) for sentence in _sentences(blocks.item_text([head], _alone(item)))]
+        item_sentences = [_folded(sentence) for sentence in _sentences(blocks.item_text([head], _alone(item)))]
         for other in present:
             first, *rest = self.new.copied(other)
-            old_sentences = [_folded(sentence) for sentence in _sentences(blocks.item_text([first], _alone(other)))]
-            if not (below or rest) and len(new_sentences) == len(old_sentences) == 1:
-                if _contains_more(old_sentences[0], new_sentences[0]):
+            other_sentences = [_folded(sentence) for sentence in _sentences(blocks.item_text([first], _alone(other)))]
+            if not (below or rest) and len(item_sentences) == len(other_sentences) == 1:
+                if _contains_more(other_sentences[0], item_sentences[0]):
                     return other
-                if _contains_more(new_sentences[0], old_sentences[0]) and other.first_line not in self._replaced:
+                if _contains_more(item_sentences[0], other_sentences[0]) and other.first_line not in self._replaced:
                     self._replace_item(other, first, head[item.indent + len(item.marker) :])
                     return other
-            if new_sentences == old_sentences and (below or rest):
+            if item_sentences == other_sentences and (below or rest):
                 return other if self._nested(other, rest, below) else None
             if (
                 below
                 or rest
                 or not any(
-                    count_words(sentence) >= COMMON_WORDS for sentence in set(new_sentences) & set(old_sentences)
+                    count_words(sentence) >= COMMON_WORDS for sentence in set(item_sentences) & set(other_sentences)
                 )
             ):
                 continue
-            if set(new_sentences) <= set(old_sentences):
+            if set(item_sentences) <= set(other_sentences):
                 return other
-            if set(old_sentences) <= set(new_sentences) and other.first_line not in self._replaced:
+            if set(other_sentences) <= set(item_sentences) and other.first_line not in self._replaced:
                 self._replace_item(other, first, head[item.indent + len(item.marker) :])
                 return other
         return None

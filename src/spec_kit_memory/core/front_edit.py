@@ -78,9 +78,11 @@ def unite_front_matter(text: str, other: str, *, self_names: Collection[str] = (
         return text
     own_keys = _own_keys(text)
     added = [line for key, (_, lines) in other_keys.items() if key not in own_keys for line in lines]
-    grown = {key: _united(own_keys[key][0], value) for key, (value, _) in other_keys.items() if key in own_keys}
-    grown = {key: value for key, value in grown.items() if value != own_keys[key][0]}
-    return _with_own_keys(text, grown, added) if grown or added else text
+    merged_values = {
+        key: _merged_value(own_keys[key][0], value) for key, (value, _) in other_keys.items() if key in own_keys
+    }
+    merged_values = {key: value for key, value in merged_values.items() if value != own_keys[key][0]}
+    return _with_own_keys(text, merged_values, added) if merged_values or added else text
 
 
 def _own_keys(text: str) -> dict[str, tuple[Any, list[str]]]:
@@ -97,15 +99,15 @@ def _own_keys(text: str) -> dict[str, tuple[Any, list[str]]]:
 
         # Either `{...}` on one line, or unreadable.
         dumped = {key: yaml.safe_dump({key: value}, allow_unicode=True, width=10_000) for key, value in data.items()}
-        return {_name(key): (data[key], dumped[key].rstrip().split("\n")) for key in data if _adds_up(key)}
+        return {_name(key): (data[key], dumped[key].rstrip().split("\n")) for key in data if _is_mergeable(key)}
     return {
         _name(entry.key): (data[entry.key], [line[entry.indent :] for line in inside[entry.first : entry.last + 1]])
         for entry in entries
-        if _adds_up(entry.key) and entry.key in data
+        if _is_mergeable(entry.key) and entry.key in data
     }
 
 
-def _adds_up(key: object) -> bool:
+def _is_mergeable(key: object) -> bool:
     return canonical(key) in (None, "causal_links")
 
 
@@ -125,7 +127,7 @@ def _target(item: Any) -> str:
     return _folded(target_names[0] if target_names else item)
 
 
-def _united(own: Any, other: Any) -> Any:
+def _merged_value(own: Any, other: Any) -> Any:
     """Lists of plain values are joined without duplicates; of any other two values, our own is kept."""
     if isinstance(own, dict) and isinstance(other, dict) and all(isinstance(v, list) for v in other.values()):
         lists = {key: value if isinstance(value, list) else [value] for key, value in own.items()}
@@ -141,7 +143,7 @@ def _joined_lists(own: list[Any], other: list[Any]) -> list[Any]:
     return [item for at, item in enumerate(both) if item is not None and item not in both[:at]]
 
 
-def _with_own_keys(text: str, grown: Mapping[str, Any], added: Sequence[str]) -> str:
+def _with_own_keys(text: str, merged_values: Mapping[str, Any], added: Sequence[str]) -> str:
     mark, body = split_mark(text)
     lines = _LINE.findall(body)
     end = _line_end(lines)
@@ -149,9 +151,9 @@ def _with_own_keys(text: str, grown: Mapping[str, Any], added: Sequence[str]) ->
     if block is None:
         return mark + "".join([f"---{end}", *(line + end for line in added), f"---{end}", *lines])
     inside = lines[block.first_line - 1 : block.last_line]
-    new = _edited(inside, grown, end=end, block=block) if grown else list(inside)
+    new = _edited(inside, merged_values, end=end, block=block) if merged_values else list(inside)
     if added and _entries(new) is None:
-        new = _anew(new, {}, end=end)
+        new = _rewritten(new, {}, end=end)
     entries = _entries(new)
     indent = " " * (entries[0].indent if entries else 0)
     lines[block.first_line - 1 : block.last_line] = [*new, *(indent + line + end for line in added)]
@@ -223,7 +225,7 @@ def _edited(inside: list[str], new_values: Mapping[str, Any], *, end: str, block
         new = _by_line(inside, entries, new_values, end=end)
         if _reads_back(new, old, new_values):
             return new
-    return _anew(inside, new_values, end=end)
+    return _rewritten(inside, new_values, end=end)
 
 
 def _joined(inside: Sequence[str]) -> str:
@@ -282,8 +284,8 @@ def _by_line(inside: Sequence[str], entries: Sequence[_Entry], new_values: Mappi
         name = _name(entry.key)
         if name not in new_values:
             continue
-        gone = new_values[name] is None or name in done
-        new = [] if gone else _replacement(inside, entry, new_values[name], end=end)
+        is_removed = new_values[name] is None or name in done
+        new = [] if is_removed else _replacement(inside, entry, new_values[name], end=end)
         replaced[entry.first] = (entry.last, new)
         done.add(name)
     result: list[str] = []
@@ -325,7 +327,7 @@ def _as_strings(value: Any) -> Any:
     return [_as_strings(item) for item in value] if isinstance(value, list) else str(value)
 
 
-def _anew(inside: Sequence[str], new_values: Mapping[str, Any], *, end: str) -> list[str]:
+def _rewritten(inside: Sequence[str], new_values: Mapping[str, Any], *, end: str) -> list[str]:
     """Rewrite front matter that cannot be edited by line: the same data, as plain keys and values."""
     import yaml
 

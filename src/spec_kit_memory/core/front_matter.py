@@ -313,8 +313,8 @@ class _Reader:
         name = compact(self.key)
         if name in _RELATIONS or name == "blocks":
             self.warn(finding("relation-outside-links", key=self.key[:80]))
-        elif isinstance(value, Mapping) and (ours := [str(key) for key in value if canonical(key) is not None]):
-            names = tuple(repr(name[:80]) for name in ours[:5])
+        elif isinstance(value, Mapping) and (misplaced := [str(key) for key in value if canonical(key) is not None]):
+            names = tuple(repr(name[:80]) for name in misplaced[:5])
             self.warn(finding("keys-too-low", names=names, key=self.key[:80]))
         elif closest := _closest_key(name):
             self.warn(finding("key-unknown", key=self.key[:80], closest=closest))

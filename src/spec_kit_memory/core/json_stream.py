@@ -116,12 +116,12 @@ class _Window:
         """Read as much again as is left in the window; False at the end."""
         if self._ended:
             return False
-        rest = self._text[self._at :]
-        if len(rest) >= self._longest:
+        unread = self._text[self._at :]
+        if len(unread) >= self._longest:
             raise TooMuchError(f"one element of it is longer than {self._longest // 1024**2} MB")
-        data = self._read(max(_FIRST_WINDOW, min(len(rest), self._longest - len(rest))))
+        data = self._read(max(_FIRST_WINDOW, min(len(unread), self._longest - len(unread))))
         self._ended = not data
-        self._text, self._at = rest + self._decoder.decode(data, final=self._ended), 0
+        self._text, self._at = unread + self._decoder.decode(data, final=self._ended), 0
         if len(self._text) > self._most_values and has_more_values(self._text, self._most_values):
             raise TooMuchError(f"one element of it has more than {self._most_values:,} values")
         return True

@@ -158,9 +158,9 @@ def _unquoted(text: str, match: re.Match[str]) -> str:
         code, sign = escape[1] or escape[2], escape[3]
         parts += (inner[at:slash], chr(int(code, 16)) if code else _ESCAPED.get(sign, sign))
         at = escape.end()
-    whole = "".join((*parts, inner[at:]))
+    resolved = "".join((*parts, inner[at:]))
     # Two escapes that form a surrogate pair become one character, as in JSON.
-    return whole.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    return resolved.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
 def _scalar(text: str, match: re.Match[str]) -> Any:

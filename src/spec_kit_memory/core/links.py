@@ -97,14 +97,14 @@ def traverse(
     if direction not in DIRECTIONS:
         raise BadParameter(f"direction is {direction!r}.", hint=f"Use one of: {', '.join(DIRECTIONS)}.")
     chosen = [link for link in links if relations is None or link.relation in relations]
-    around = _around(chosen, direction)
+    links_by_memory = _links_to_follow(chosen, direction)
     seen = {start}
     steps: list[Step] = []
     front = [start]
     for level in range(1, depth + 1):
         reached: list[int] = []
         for memory_id in front:
-            for link in sorted(around.get(memory_id, ()), key=_strongest):
+            for link in sorted(links_by_memory.get(memory_id, ()), key=_by_strength):
                 forward = link.source_id == memory_id
                 other = link.target_id if forward else link.source_id
                 if other not in seen:
@@ -112,25 +112,25 @@ def traverse(
                     reached.append(other)
                     steps.append(Step(link, memory_id, other, level, forward))
         front = reached
-    beyond = (link for memory_id in front for link in around.get(memory_id, ()))
+    beyond = (link for memory_id in front for link in links_by_memory.get(memory_id, ()))
     truncated = any(link.source_id not in seen or link.target_id not in seen for link in beyond)
     inside = [link for link in chosen if link.source_id in seen and link.target_id in seen]
     order = {memory_id: at for at, memory_id in enumerate((start, *(step.to_id for step in steps)))}
     return Traversal(start, tuple(steps), _cycles(inside, order), truncated)
 
 
-def _around(links: list[Link], direction: str) -> dict[int, list[Link]]:
+def _links_to_follow(links: list[Link], direction: str) -> dict[int, list[Link]]:
     """The links to follow from each memory."""
-    around: dict[int, list[Link]] = {}
+    links_by_memory: dict[int, list[Link]] = {}
     for link in links:
         if direction != "backward":
-            around.setdefault(link.source_id, []).append(link)
+            links_by_memory.setdefault(link.source_id, []).append(link)
         if direction != "forward":
-            around.setdefault(link.target_id, []).append(link)
-    return around
+            links_by_memory.setdefault(link.target_id, []).append(link)
+    return links_by_memory
 
 
-def _strongest(link: Link) -> tuple[float, int, int, int]:
+def _by_strength(link: Link) -> tuple[float, int, int, int]:
     """Sort key: if several links lead to a memory, the path uses the strongest."""
     return (-link.strength, link.source_id, link.target_id, link.id)
 
@@ -142,13 +142,13 @@ def _cycles(links: list[Link], order: Mapping[int, int]) -> tuple[tuple[int, ...
         if link.source_id != link.target_id:
             targets.setdefault(link.source_id, []).append(link.target_id)
     cycles = []
-    for knot in _knots(targets):
-        nearest = min(knot, key=lambda memory_id: order[memory_id])
-        cycles.append(_closed_path(targets, nearest, knot))
+    for component in _strongly_connected(targets):
+        nearest = min(component, key=lambda memory_id: order[memory_id])
+        cycles.append(_closed_path(targets, nearest, component))
     return tuple(sorted(cycles, key=lambda cycle: order[cycle[0]]))
 
 
-def _closed_path(targets: Mapping[int, list[int]], start: int, knot: frozenset[int]) -> tuple[int, ...]:
+def _closed_path(targets: Mapping[int, list[int]], start: int, component: frozenset[int]) -> tuple[int, ...]:
     came_from = {start: start}
     front = [start]
     while front:
@@ -160,20 +160,20 @@ def _closed_path(targets: Mapping[int, list[int]], start: int, knot: frozenset[i
                     while path[-1] != start:
                         path.append(came_from[path[-1]])
                     return tuple(reversed(path))
-                if other in knot and other not in came_from:
+                if other in component and other not in came_from:
                     came_from[other] = memory_id
                     reached.append(other)
         front = reached
     raise AssertionError("a knot has a closed path through each of its members")
 
 
-def _knots(targets: Mapping[int, list[int]]) -> list[frozenset[int]]:
+def _strongly_connected(targets: Mapping[int, list[int]]) -> list[frozenset[int]]:
     """Strongly connected components of at least two memories, by Tarjan's algorithm without recursion."""
     index: dict[int, int] = {}
     low: dict[int, int] = {}
     stack: list[int] = []
     on_stack: set[int] = set()
-    knots: list[frozenset[int]] = []
+    components: list[frozenset[int]] = []
     for root in targets:
         if root in index:
             continue
@@ -197,11 +197,11 @@ def _knots(targets: Mapping[int, list[int]]) -> list[frozenset[int]]:
                 if work:
                     low[work[-1][0]] = min(low[work[-1][0]], low[memory_id])
                 if low[memory_id] == index[memory_id]:
-                    knots.append(_unwind(stack, on_stack, memory_id))
-    return [knot for knot in knots if len(knot) > 1]
+                    components.append(_pop_component(stack, on_stack, memory_id))
+    return [component for component in components if len(component) > 1]
 
 
-def _unwind(stack: list[int], on_stack: set[int], down_to: int) -> frozenset[int]:
+def _pop_component(stack: list[int], on_stack: set[int], down_to: int) -> frozenset[int]:
     members = [stack.pop()]
     while members[-1] != down_to:
         members.append(stack.pop())

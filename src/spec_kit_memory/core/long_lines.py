@@ -141,11 +141,11 @@ class LineLayout:
         line_places = list(places)
         if self.last_line == len(self.lines):
             return line_places
-        there = {at for first, last in line_places for at in range(first, last + 1)}
+        covered = {at for first, last in line_places for at in range(first, last + 1)}
         parts: dict[int, list[int]] = {}
         for at, number in enumerate(self._real, 1):
             parts.setdefault(number, []).append(at)
-        return [(number, number) for number, own in parts.items() if there.issuperset(own)]
+        return [(number, number) for number, layout_lines in parts.items() if covered.issuperset(layout_lines)]
 
     def real(self, first: int, last: int) -> tuple[int, int]:
         """The real lines of these layout lines."""

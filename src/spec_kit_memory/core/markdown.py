@@ -130,8 +130,8 @@ def lines(document: Document, first: int, last: int) -> str:
 
 def fingerprint(document: Document) -> str:
     """A hash of the body that ignores case, white space and dates; "" for an empty body."""
-    above = document.body_first_line - 1
-    cut = document.text.split("\n", above)
-    body = cut[above] if above < len(cut) else ""
+    front_lines = document.body_first_line - 1
+    cut = document.text.split("\n", front_lines)
+    body = cut[front_lines] if front_lines < len(cut) else ""
     folded = " ".join(_DATE.sub("DATE", body.lower()).split())
     return hashlib.sha256(folded.encode("utf-8", "surrogatepass")).hexdigest()[:16] if folded else ""

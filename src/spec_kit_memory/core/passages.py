@@ -50,7 +50,7 @@ class _Page:
 
     def __init__(self, lines: Sequence[str], structure: Structure, *, first_line: int) -> None:
         self.lines = lines
-        self.found = structure
+        self.structure = structure
         self.first_line = first_line
         self.last_line = len(lines)
         ascii_only = all(map(str.isascii, lines))
@@ -61,7 +61,7 @@ class _Page:
         for line in lines:
             total += size(line) + 1
             self.sizes.append(total)
-        self.silent = {number for first, last in structure.comments for number in range(first, last + 1)}
+        self.ignored_lines = {number for first, last in structure.comments for number in range(first, last + 1)}
         self.fence_ends = dict(structure.fences)
 
     def bytes_of(self, first: int, last: int) -> int:
@@ -69,7 +69,7 @@ class _Page:
 
     def is_empty_line(self, number: int) -> bool:
         line = self.lines[number - 1]
-        return not line.strip() or number in self.silent or bool(_RULE.match(line))
+        return not line.strip() or number in self.ignored_lines or bool(_RULE.match(line))
 
     def is_bare(self, first: int, last: int) -> bool:
         """Are these lines only empty lines and link definitions?"""
@@ -96,13 +96,13 @@ def split(document: Document) -> tuple[Passage, ...]:
     """The document's passages in order. Metadata becomes a passage only if the file has no other text."""
     lines, structure = scanned(document.text, document.body_first_line)
     page = _Page(lines, structure, first_line=document.body_first_line)
-    page.silent |= _metadata_noise(lines, structure)
+    page.ignored_lines |= _metadata_noise(lines, structure)
     runs = _cut(page, _merged(page, _sections(page, document)))
     if not runs and document.text.strip():
         page = _Page(lines, Structure(), first_line=1)
         runs = _cut(page, [_Run(1, len(lines), (), (), page.bytes_of(1, len(lines)))])
         if not runs:
-            runs = [_everything(lines)]
+            runs = [_whole_file_run(lines)]
     sections = tuple(_passages(page.lines, runs))
     return (*sections, *_questions(document.front.questions, sections))
 
@@ -131,10 +131,10 @@ def _questions(questions: Sequence[str], sections: Sequence[Passage]) -> Iterato
         )
 
 
-def _everything(lines: Sequence[str]) -> _Run:
+def _whole_file_run(lines: Sequence[str]) -> _Run:
     """The only run of a file without text (rules and the like): from its first to its last line that is not empty."""
-    spoken = [number for number, line in enumerate(lines, 1) if line.strip()]
-    return _Run(spoken[0], spoken[-1], (), ())
+    lines_with_text = [number for number, line in enumerate(lines, 1) if line.strip()]
+    return _Run(lines_with_text[0], lines_with_text[-1], (), ())
 
 
 def _metadata_noise(lines: Sequence[str], structure: Structure) -> set[int]:
@@ -145,7 +145,7 @@ def _metadata_noise(lines: Sequence[str], structure: Structure) -> set[int]:
         return noise
     noise.update(range(fence[0], fence[1] + 1))
     number = fence[0] - 1
-    while number >= 1 and _announces(lines[number - 1]):
+    while number >= 1 and _is_announcement(lines[number - 1]):
         noise.add(number)
         if lines[number - 1].lstrip().startswith("#"):
             break
@@ -160,13 +160,13 @@ def _saved_facts(lines: Sequence[str], structure: Structure) -> set[int]:
     for anchor in structure.anchors:
         numbers = range(anchor.first_line, anchor.last_line + 1)
         if anchor.id.casefold() == "metadata" and all(
-            _announces(lines[number - 1]) or _SAVED_FACT.match(lines[number - 1]) for number in numbers
+            _is_announcement(lines[number - 1]) or _SAVED_FACT.match(lines[number - 1]) for number in numbers
         ):
             noise.update(numbers)
     return noise
 
 
-def _announces(line: str) -> bool:
+def _is_announcement(line: str) -> bool:
     text = line.strip()
     return not text or text.startswith((">", "#", "<!--", "<a ", "---"))
 
@@ -203,13 +203,13 @@ class _HeadingPath:
     """The heading path of a line; lines must be looked up in ascending order."""
 
     def __init__(self, headings: Sequence[Heading]) -> None:
-        self._coming = list(reversed(headings))
+        self._upcoming = list(reversed(headings))
         self._open: list[Heading] = []
 
     def at(self, number: int) -> tuple[tuple[str, ...], bool]:
         is_heading = False
-        while self._coming and self._coming[-1].first_line <= number:
-            heading = self._coming.pop()
+        while self._upcoming and self._upcoming[-1].first_line <= number:
+            heading = self._upcoming.pop()
             while self._open and self._open[-1].level >= heading.level:
                 self._open.pop()
             self._open.append(heading)
@@ -221,12 +221,12 @@ class _AnchorChains:
     """The anchors around a line, outermost first; lines must be looked up in ascending order."""
 
     def __init__(self, anchors: Sequence[Anchor]) -> None:
-        self._coming = list(reversed(anchors))
+        self._upcoming = list(reversed(anchors))
         self._open: list[Anchor] = []
 
     def at(self, number: int) -> tuple[str, ...]:
-        while self._coming and self._coming[-1].first_line <= number:
-            self._open.append(self._coming.pop())
+        while self._upcoming and self._upcoming[-1].first_line <= number:
+            self._open.append(self._upcoming.pop())
         self._open = [anchor for anchor in self._open if anchor.last_line >= number]
         return tuple(anchor.id for anchor in self._open)
 
@@ -401,13 +401,13 @@ def _texts(lines: Sequence[str], run: _Run) -> Iterator[tuple[int, int, str]]:
     first = run.first
     for number in range(run.first, run.last + 1):
         if long_lines.is_long(lines[number - 1]):
-            yield from _between(lines, first, number - 1)
+            yield from _trimmed_lines(lines, first, number - 1)
             yield from ((number, number, part.strip()) for part in long_lines.parts(lines[number - 1]) if part.strip())
             first = number + 1
-    yield from _between(lines, first, run.last)
+    yield from _trimmed_lines(lines, first, run.last)
 
 
-def _between(lines: Sequence[str], first: int, last: int) -> Iterator[tuple[int, int, str]]:
+def _trimmed_lines(lines: Sequence[str], first: int, last: int) -> Iterator[tuple[int, int, str]]:
     while first <= last and not lines[first - 1].strip():
         first += 1
     while last >= first and not lines[last - 1].strip():
@@ -448,7 +448,7 @@ def _turn_text(turn: Turn) -> str:
 def _turn_passages(block: str, turn: Turn, *, first_line: int, ordinal: int) -> Iterator[Passage]:
     lines = block.split("\n")
     page = _Page(lines, scan(lines), first_line=1)
-    page.silent.clear()
+    page.ignored_lines.clear()
     pieces = list(_pieces(page, _Run(1, len(lines), (), (), page.bytes_of(1, len(lines)))))
     for index, piece in enumerate(pieces):
         run = _Run(piece.first, piece.last, (_name(turn),) if index else (), ())

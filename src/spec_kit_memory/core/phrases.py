@@ -53,19 +53,19 @@ _HUMPED = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
 
 
 @dataclass(slots=True)
-class _Seen:
+class _Candidate:
     """A candidate phrase: how often and where it occurs."""
 
     shown: str  # its first spelling
     count: int = 0
-    marked: float = 0.0  # emphasis of the places where it occurs
+    emphasis: float = 0.0  # the strongest of the places where it occurs
     words: tuple[str, ...] = ()
     name: bool = False  # an identifier or a file's name
 
 
 @dataclass(slots=True)
-class _Gathered:
-    seen: dict[str, _Seen] = field(default_factory=dict)
+class _Candidates:
+    by_stems: dict[str, _Candidate] = field(default_factory=dict)
     words: Counter[str] = field(default_factory=Counter)
 
 
@@ -82,22 +82,22 @@ def extract(
     chosen = list(dict.fromkeys(" ".join(phrase.split()) for phrase in own_phrases if phrase.strip()))
     if len(chosen) >= most:
         return chosen
-    gathered = _Gathered()
-    _read_title(title, gathered)
+    candidates = _Candidates()
+    _read_title(title, candidates)
     for path in list(files)[:200]:
-        _count_file(path, gathered, marked=1.0)
-    _read(text[:MOST_CHARACTERS], gathered)
+        _count_file(path, candidates, emphasis=1.0)
+    _read(text[:MOST_CHARACTERS], candidates)
     folder = folder_phrase(spec_folder)
-    if folder and not _covered(folder, chosen):
+    if folder and not _is_covered(folder, chosen):
         chosen.append(folder)
-    ranked = [seen for seen in _ranked(gathered) if not too_plain(seen.shown)]
-    names = [seen for seen in ranked if seen.name]
-    late = {id(seen) for seen in names[MOST_NAMES:]}
-    for seen in [seen for seen in ranked if id(seen) not in late] + names[MOST_NAMES:]:
+    ranked = [candidate for candidate in _ranked(candidates) if not too_plain(candidate.shown)]
+    names = [candidate for candidate in ranked if candidate.name]
+    surplus_names = {id(candidate) for candidate in names[MOST_NAMES:]}
+    for candidate in [candidate for candidate in ranked if id(candidate) not in surplus_names] + names[MOST_NAMES:]:
         if len(chosen) >= most:
             break
-        if not _covered(seen.shown, chosen, name=seen.name):
-            chosen.append(seen.shown)
+        if not _is_covered(candidate.shown, chosen, name=candidate.name):
+            chosen.append(candidate.shown)
     return chosen
 
 
@@ -113,8 +113,8 @@ def too_plain(phrase: str) -> bool:
     if not usable(phrase):
         return True
     words = re.findall(r"[^\W_]+", fold(phrase))
-    telling = [word for word in words if word not in PLAIN and not word.isdigit() and _is_telling(word)]
-    if not telling or all(word in DOCUMENT for word in telling):
+    specific_words = [word for word in words if word not in PLAIN and not word.isdigit() and _is_content_word(word)]
+    if not specific_words or all(word in DOCUMENT for word in specific_words):
         return True
     return len(words) == 1 and phrase == fold(phrase) and phrase.isascii() and phrase.isalpha() and len(phrase) < 5
 
@@ -125,7 +125,7 @@ def in_most_prompts(phrase: str) -> bool:
     words = re.findall(r"[^\W_]+", folded)
     if len(words) > 2 or not usable(phrase) or not words or _SIGN_OF_A_NAME.search(folded):
         return False
-    return not any(_is_telling(word) for word in words) or (len(words) == 1 and words[0] in PLAIN)
+    return not any(_is_content_word(word) for word in words) or (len(words) == 1 and words[0] in PLAIN)
 
 
 def doubts(phrases: Iterable[str]) -> list[Advice]:
@@ -153,7 +153,7 @@ def _named(phrases: Sequence[str]) -> Advice:
 
 
 @lru_cache(maxsize=20_000)
-def _is_telling(word: str) -> bool:
+def _is_content_word(word: str) -> bool:
     """Does it contain more than stop words?"""
     parts = [part for part in re.findall(r"[^\W_]+", word) if len(part) > 1]
     return any(part in content(f"{part} zzz") for part in parts)
@@ -162,41 +162,41 @@ def _is_telling(word: str) -> bool:
 # --- reading ------------------------------------------------------------------------
 
 
-def _read_title(title: str, gathered: _Gathered) -> None:
+def _read_title(title: str, candidates: _Candidates) -> None:
     if title.strip():
-        _read_line(title[:500], gathered, marked=_TITLE)
+        _read_line(title[:500], candidates, emphasis=_TITLE)
 
 
-def _read(text: str, gathered: _Gathered) -> None:
+def _read(text: str, candidates: _Candidates) -> None:
     lines = _COMMENT.sub(" ", text).split("\n")
     code = code_lines(lines)
     for at, line in enumerate(lines):
         if at in code or not line.strip():
             continue
         heading = _HEADING.match(line[:300])
-        stress = (_TITLE if heading[1] == "#" else _SECTION) if heading else 0.0
-        _read_line(heading[2] if heading else line, gathered, marked=stress)
+        heading_emphasis = (_TITLE if heading[1] == "#" else _SECTION) if heading else 0.0
+        _read_line(heading[2] if heading else line, candidates, emphasis=heading_emphasis)
 
 
-def _read_line(line: str, gathered: _Gathered, *, marked: float) -> None:
+def _read_line(line: str, candidates: _Candidates, *, emphasis: float) -> None:
     line = _LINK.sub(r"\1", line)
     for match in _CODE.finditer(line):
-        _count_code(match[1], gathered)
+        _count_code(match[1], candidates)
     for match in _FILE.finditer(line):
-        _count_file(match[0], gathered, marked=0.0)
-    stressed = {fold(match[1]) for match in _STRONG.finditer(line)}
+        _count_file(match[0], candidates, emphasis=0.0)
+    emphasised = {fold(match[1]) for match in _STRONG.finditer(line)}
     run: list[str] = []
     for token in _TOKEN.findall(line.replace("`", " ").replace("**", " ")):
         word = token.strip("'’.")
         if not word.isascii():
             for match in _UNSPACED.finditer(_BETWEEN_HAN.sub(" ", word)):
-                _count_unspaced(match[0], gathered, marked=marked)
+                _count_unspaced(match[0], candidates, emphasis=emphasis)
         if _breaks(word):
-            _count_run(run, gathered, marked=marked, stressed=stressed)
+            _count_run(run, candidates, emphasis=emphasis, emphasised=emphasised)
             run = []
         else:
             run.append(word)
-    _count_run(run, gathered, marked=marked, stressed=stressed)
+    _count_run(run, candidates, emphasis=emphasis, emphasised=emphasised)
 
 
 def _breaks(word: str) -> bool:
@@ -205,63 +205,67 @@ def _breaks(word: str) -> bool:
     if not word.isascii() and _UNSPACED.search(word):
         return True
     lower = word.casefold()
-    return lower in PLAIN or bool(_NUMBER.fullmatch(lower)) or not _is_telling(lower)
+    return lower in PLAIN or bool(_NUMBER.fullmatch(lower)) or not _is_content_word(lower)
 
 
-def _count_run(run: list[str], gathered: _Gathered, *, marked: float, stressed: set[str]) -> None:
+def _count_run(run: list[str], candidates: _Candidates, *, emphasis: float, emphasised: set[str]) -> None:
     """Count every two or three consecutive words of a run of content words, and single names."""
     for word in run:
-        gathered.words[stem(word.casefold())] += 1
+        candidates.words[stem(word.casefold())] += 1
         if _is_name(word):
-            _count(word, (word,), gathered, marked=marked, name=True)
+            _count(word, (word,), candidates, emphasis=emphasis, name=True)
     for size in (2, 3):
         for at in range(len(run) - size + 1):
             piece = tuple(run[at : at + size])
             whole = len(run) == size
             phrase = " ".join(piece)
-            extra = 0.5 if fold(phrase) in stressed else 0.0
-            _count(phrase, piece, gathered, marked=marked * (1.0 if whole else 0.6) + extra + (0.3 if whole else 0.0))
+            extra = 0.5 if fold(phrase) in emphasised else 0.0
+            _count(
+                phrase, piece, candidates, emphasis=emphasis * (1.0 if whole else 0.6) + extra + (0.3 if whole else 0.0)
+            )
 
 
-def _count_unspaced(run: str, gathered: _Gathered, *, marked: float) -> None:
+def _count_unspaced(run: str, candidates: _Candidates, *, emphasis: float) -> None:
     """Count Han and katakana: a short run counts as a word, a long one as all its pieces of four characters."""
     if len(run) <= _LONGEST_UNSPACED:
-        _count(run, (run,), gathered, marked=marked)
+        _count(run, (run,), candidates, emphasis=emphasis)
     else:
         for at in range(len(run) - 3):
-            _count(run[at : at + 4], (run[at : at + 4],), gathered, marked=0.0)
+            _count(run[at : at + 4], (run[at : at + 4],), candidates, emphasis=0.0)
 
 
-def _count(phrase: str, words: tuple[str, ...], gathered: _Gathered, *, marked: float, name: bool = False) -> None:
+def _count(
+    phrase: str, words: tuple[str, ...], candidates: _Candidates, *, emphasis: float, name: bool = False
+) -> None:
     if len(phrase) > LONGEST_PHRASE or phrase.casefold() in COMMON_FILES:
         return
     key = " ".join(stem(word.casefold()) for word in words)
-    seen = gathered.seen.get(key)
-    if seen is None:
-        if len(gathered.seen) >= MOST_CANDIDATES and not marked and not name:
+    candidate = candidates.by_stems.get(key)
+    if candidate is None:
+        if len(candidates.by_stems) >= MOST_CANDIDATES and not emphasis and not name:
             return
-        seen = gathered.seen[key] = _Seen(phrase, words=words, name=name)
-    seen.count += 1
-    seen.marked = max(seen.marked, marked)
-    seen.name = seen.name or name
+        candidate = candidates.by_stems[key] = _Candidate(phrase, words=words, name=name)
+    candidate.count += 1
+    candidate.emphasis = max(candidate.emphasis, emphasis)
+    candidate.name = candidate.name or name
 
 
-def _count_code(code: str, gathered: _Gathered) -> None:
+def _count_code(code: str, candidates: _Candidates) -> None:
     code = code.strip()
     if _FILE.fullmatch(code):
         return
     match = _NAME.fullmatch(code.rstrip("()"))
     if match and _is_name(match[0]):
-        _count(match[0], (match[0],), gathered, marked=0.5, name=True)
+        _count(match[0], (match[0],), candidates, emphasis=0.5, name=True)
 
 
-def _count_file(path: str, gathered: _Gathered, *, marked: float) -> None:
+def _count_file(path: str, candidates: _Candidates, *, emphasis: float) -> None:
     match = _FILE.fullmatch(path.strip().replace("\\", "/").split("#", 1)[0]) or _FILE.search(path[-200:])
     if not match:
         return
     name = match[1]
     if name.rsplit(".", 1)[-1].casefold() in EXTENSIONS and name.casefold() not in COMMON_FILES:
-        _count(name, (name,), gathered, marked=0.5 + marked, name=True)
+        _count(name, (name,), candidates, emphasis=0.5 + emphasis, name=True)
 
 
 def _is_name(word: str) -> bool:
@@ -278,34 +282,37 @@ def _is_name(word: str) -> bool:
 # --- choosing -----------------------------------------------------------------------
 
 
-def _ranked(gathered: _Gathered) -> list[_Seen]:
-    inside = _inside_longer(gathered)
-    scored = [(_score(key, seen, inside, gathered), -at, seen) for at, (key, seen) in enumerate(gathered.seen.items())]
+def _ranked(candidates: _Candidates) -> list[_Candidate]:
+    inside = _inside_longer(candidates)
+    scored = [
+        (_score(key, candidate, inside, candidates), -at, candidate)
+        for at, (key, candidate) in enumerate(candidates.by_stems.items())
+    ]
     scored.sort(key=lambda entry: (-entry[0], -entry[1]))
-    return [seen for score, _, seen in scored[: MOST_PHRASES * 20] if score > 0]
+    return [candidate for score, _, candidate in scored[: MOST_PHRASES * 20] if score > 0]
 
 
-def _inside_longer(gathered: _Gathered) -> Counter[str]:
+def _inside_longer(candidates: _Candidates) -> Counter[str]:
     """How often each pair occurs within a recurring phrase of three words."""
     inside: Counter[str] = Counter()
-    for key, seen in gathered.seen.items():
+    for key, candidate in candidates.by_stems.items():
         parts = key.split(" ")
-        if len(parts) == 3 and seen.count > 1:
+        if len(parts) == 3 and candidate.count > 1:
             for pair in (f"{parts[0]} {parts[1]}", f"{parts[1]} {parts[2]}"):
-                inside[pair] = max(inside[pair], seen.count)
+                inside[pair] = max(inside[pair], candidate.count)
     return inside
 
 
-def _score(key: str, seen: _Seen, inside: Counter[str], gathered: _Gathered) -> float:
+def _score(key: str, candidate: _Candidate, inside: Counter[str], candidates: _Candidates) -> float:
     """Frequency times length, raised by emphasis; 0 for something that occurs once without emphasis."""
-    count = seen.count - 0.8 * inside[key]
-    if seen.count < 2 and seen.marked < 0.3:
+    count = candidate.count - 0.8 * inside[key]
+    if candidate.count < 2 and candidate.emphasis < 0.3:
         return 0.0
-    together = sum(gathered.words[stem(word.casefold())] for word in seen.words) / len(seen.words)
-    return _LENGTH[len(seen.words)] * (log2(1 + count) + seen.marked + _TOGETHER * log2(1 + together))
+    mean_frequency = sum(candidates.words[stem(word.casefold())] for word in candidate.words) / len(candidate.words)
+    return _LENGTH[len(candidate.words)] * (log2(1 + count) + candidate.emphasis + _TOGETHER * log2(1 + mean_frequency))
 
 
-def _covered(phrase: str, chosen: list[str], *, name: bool = False) -> bool:
+def _is_covered(phrase: str, chosen: list[str], *, name: bool = False) -> bool:
     """Has a phrase with the same words, more words, or one word fewer been chosen already?
 
     A name from code is kept in addition to a longer phrase that contains it.

@@ -78,15 +78,15 @@ def recounted(text: str) -> str:
 
 
 def _counts(lines: Sequence[str], sections: Mapping[str, BlockSection]) -> list[tuple[int, list[str]]]:
-    about = sections.get("metadata")
-    items = [item for block in about.blocks for item in block.items] if about else []
+    metadata = sections.get("metadata")
+    items = [item for block in metadata.blocks for item in block.items] if metadata else []
     texts = {blocks.item_text(lines, item): item for item in items}
     if not any(text.startswith("Saved: ") for text in texts):
         return []
     dialogue, decisions, files = (sections.get(name) for name in ("dialogue", "decisions", "artifacts"))
-    spoken = [block for block in dialogue.blocks if block.kind is Kind.PROSE] if dialogue else []
+    dialogue_blocks = [block for block in dialogue.blocks if block.kind is Kind.PROSE] if dialogue else []
     new = counts_lines(
-        sum(blocks.is_label(lines[block.first_line - 1]) for block in spoken),
+        sum(blocks.is_label(lines[block.first_line - 1]) for block in dialogue_blocks),
         len(decisions.parts) if decisions else 0,
         sum(len(block.items) for block in files.blocks) if files else 0,
     )

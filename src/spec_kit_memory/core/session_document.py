@@ -103,15 +103,19 @@ def without_noise(session: SessionData, *, patterns: Sequence[str] = ()) -> Sess
     messages = [replace(message, text=noise.cleaned(message.text, patterns=patterns)) for message in session.messages]
     observations = [
         replace(
-            seen,
-            title=noise.cleaned(seen.title, patterns=patterns),
-            text=noise.cleaned(seen.text, patterns=patterns),
-            facts=tuple(fact_ for fact_ in seen.facts if noise.cleaned(fact_, patterns=patterns)),
+            observation,
+            title=noise.cleaned(observation.title, patterns=patterns),
+            text=noise.cleaned(observation.text, patterns=patterns),
+            facts=tuple(fact_ for fact_ in observation.facts if noise.cleaned(fact_, patterns=patterns)),
         )
-        for seen in session.observations
+        for observation in session.observations
     ]
     kept_messages = tuple(message for message in messages if message.text)
-    kept_observations = tuple(seen for seen in observations if seen.title or seen.text or seen.facts or seen.extra)
+    kept_observations = tuple(
+        observation
+        for observation in observations
+        if observation.title or observation.text or observation.facts or observation.extra
+    )
     dropped = len(messages) - len(kept_messages) + len(observations) - len(kept_observations)
     warnings = session.warnings
     if dropped:
@@ -127,23 +131,25 @@ def without_noise(session: SessionData, *, patterns: Sequence[str] = ()) -> Sess
 
 def decisions_of(session: SessionData) -> tuple[Decision, ...]:
     """The decisions, and the observations of the kind "decision"."""
-    return session.decisions + tuple(_as_decision(seen) for seen in session.observations if _decides(seen))
+    return session.decisions + tuple(
+        _as_decision(observation) for observation in session.observations if _decides(observation)
+    )
 
 
-def _decides(seen: Observation) -> bool:
-    return seen.kind.casefold() == "decision"
+def _decides(observation: Observation) -> bool:
+    return observation.kind.casefold() == "decision"
 
 
-def _as_decision(seen: Observation) -> Decision:
+def _as_decision(observation: Observation) -> Decision:
     extra: dict[str, object] = {}
-    if seen.facts:
-        extra["facts"] = list(seen.facts)
-    if seen.files:
-        extra["files"] = list(seen.files)
-    if seen.time:
-        extra["time"] = seen.time
-    text = seen.title or seen.text or "; ".join(seen.facts)
-    return Decision(text, rationale=seen.text if seen.title else "", extra={**extra, **seen.extra})
+    if observation.facts:
+        extra["facts"] = list(observation.facts)
+    if observation.files:
+        extra["files"] = list(observation.files)
+    if observation.time:
+        extra["time"] = observation.time
+    text = observation.title or observation.text or "; ".join(observation.facts)
+    return Decision(text, rationale=observation.text if observation.title else "", extra={**extra, **observation.extra})
 
 
 def tier_of(session: SessionData) -> Tier:
@@ -155,7 +161,7 @@ def context_type_of(session: SessionData) -> ContextType:
     """The requested type; else the most frequent kind of observation; else by whether there are files or decisions."""
     if session.context_type:
         return session.context_type
-    kinds = [_kind_of(seen.kind) for seen in session.observations]
+    kinds = [_kind_of(observation.kind) for observation in session.observations]
     given_kinds = [kind for kind in kinds if kind is not None]
     if given_kinds:
         return max(ContextType, key=lambda kind: (given_kinds.count(kind), -list(ContextType).index(kind)))
@@ -176,7 +182,9 @@ def title_of(session: SessionData, *, spec_folder: str | None = None) -> str:
     if session.title:
         return session.title
     texts = [session.summary, *(decision.text for decision in decisions_of(session))]
-    texts += [seen.title or seen.text for seen in session.observations] + [message.text for message in session.messages]
+    texts += [observation.title or observation.text for observation in session.observations] + [
+        message.text for message in session.messages
+    ]
     texts += [*session.next_steps, *session.blockers]
     for text in texts:
         line = next((line.strip(" #*>-\t") for line in text.split("\n") if any(map(str.isalnum, line))), "")
@@ -218,8 +226,8 @@ def _slug(text: str) -> str:
 
 def file_name(now_local: datetime, topic: str, *, number: int = 1) -> str:
     """`DD-MM-YY_HH-MM__<topic>.md`; the second file of the same minute ends in `-2`."""
-    again = f"-{number}" if number > 1 else ""
-    return f"{now_local:%d-%m-%y_%H-%M}__{topic}{again}.md"
+    suffix = f"-{number}" if number > 1 else ""
+    return f"{now_local:%d-%m-%y_%H-%M}__{topic}{suffix}.md"
 
 
 # --- the document -----------------------------------------------------------------
@@ -351,7 +359,7 @@ def _bodies(page: _Page) -> dict[str, str]:
         "flow": _flow,
         "blockers": lambda page: _items(page.session.blockers),
         "next-steps": lambda page: _items(page.session.next_steps),
-        "metadata": _about,
+        "metadata": _metadata_section,
     }
     return {name: writers[name](page) for name in SECTIONS}
 
@@ -415,7 +423,9 @@ def _decision_anchor(decision: Decision, number: int, spec_folder: str | None, u
 
 def _paths(session: SessionData) -> list[str]:
     changed_paths = [change.path for change in session.files]
-    return list(dict.fromkeys(changed_paths + [path for seen in session.observations for path in seen.files]))
+    return list(
+        dict.fromkeys(changed_paths + [path for observation in session.observations for path in observation.files])
+    )
 
 
 def _artifacts(page: _Page) -> str:
@@ -434,27 +444,27 @@ def _artifacts(page: _Page) -> str:
 def _context(page: _Page) -> str:
     session = page.session
     parts = [_entries(session.technical)] if session.technical else []
-    parts += [_observed(seen) for seen in session.observations if not _decides(seen)]
+    parts += [_observation_text(observation) for observation in session.observations if not _decides(observation)]
     if session.other:
         parts.append(f"### Other fields\n\n{fenced(_json(session.other, indent=2), language='json')}")
     return "\n\n".join(parts)
 
 
-def _observed(seen: Observation) -> str:
-    heading = _inline(seen.title) if seen.title and not set("#{}<>&") & set(seen.title) else ""
-    kind = _inline(seen.kind)
+def _observation_text(observation: Observation) -> str:
+    heading = _inline(observation.title) if observation.title and not set("#{}<>&") & set(observation.title) else ""
+    kind = _inline(observation.kind)
     kind = kind[:1].upper() + kind[1:] or "Observation"
     parts = [f"### {kind}: {heading}" if heading else f"### {kind}"]
-    if seen.title and not heading:
-        parts.append(_block(seen.title))
-    if seen.time:
-        parts.append(f"*{_inline(seen.time)}*")
-    if seen.text and seen.text != seen.title:
-        parts.append(_block(seen.text))
-    if seen.facts:
-        parts.append(_items(seen.facts))
-    if seen.extra:
-        parts.append(_entries(seen.extra))
+    if observation.title and not heading:
+        parts.append(_block(observation.title))
+    if observation.time:
+        parts.append(f"*{_inline(observation.time)}*")
+    if observation.text and observation.text != observation.title:
+        parts.append(_block(observation.text))
+    if observation.facts:
+        parts.append(_items(observation.facts))
+    if observation.extra:
+        parts.append(_entries(observation.extra))
     return "\n\n".join(parts)
 
 
@@ -471,7 +481,10 @@ def _message_text(message: Message) -> str:
 def _flow(page: _Page) -> str:
     """A chart of observations and decisions, or of user messages, in the given order."""
     session = page.session
-    steps = [(seen.title or shorten(seen.text, 60) or seen.kind, _decides(seen)) for seen in session.observations]
+    steps = [
+        (observation.title or shorten(observation.text, 60) or observation.kind, _decides(observation))
+        for observation in session.observations
+    ]
     if not steps:
         steps = [(message.text, False) for message in session.messages if message.speaker == "user"]
     steps += [(decision.text, True) for decision in session.decisions]
@@ -496,7 +509,7 @@ def chart(steps: Sequence[str]) -> str:
     return "\n".join(["```mermaid", "flowchart TD", *nodes, f"    {chain}", "```"])
 
 
-def _about(page: _Page) -> str:
+def _metadata_section(page: _Page) -> str:
     session = page.session
     # Only the day, so that saving the same session again a minute later yields the same text.
     lines = [f"- Saved: {page.now_local:%Y-%m-%d}"]
@@ -634,13 +647,13 @@ def _fill(template: str, *, front: str, title: str, page: _Page, sections: Mappi
     placed = {match[1].replace("-", "_") for match in _PLACEHOLDER.finditer(template)}
     rest = "\n\n".join(text for name, text in sections.items() if name.replace("-", "_") not in placed)
     values["sections"] = rest
-    once: set[str] = set()
+    inserted: set[str] = set()
 
     def value(match: re.Match[str]) -> str:
         name = match[1].replace("-", "_")
         # A section is inserted only once, since anchors must not be repeated.
-        text = "" if name in once and name not in ("title", "date", "time", "spec_folder") else values[name]
-        once.add(name)
+        text = "" if name in inserted and name not in ("title", "date", "time", "spec_folder") else values[name]
+        inserted.add(name)
         return text
 
     text = _PLACEHOLDER.sub(value, template.replace("\r\n", "\n"))

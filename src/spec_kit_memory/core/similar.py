@@ -107,10 +107,10 @@ def candidates(sketches: Sequence[bytes]) -> list[tuple[int, int]]:
     order = np.argsort(runs, kind="stable")  # keeps the owners of a run in ascending order
     runs, owners = runs[order], owners[order]
     starts = np.flatnonzero(np.diff(runs, prepend=runs[:1] + 1))
-    sharing = np.diff(starts, append=len(runs))
+    owner_counts = np.diff(starts, append=len(runs))
     shared: Counter[tuple[int, int]] = Counter()
-    several = (sharing > 1) & (sharing <= _COMMONPLACE)
-    for start, count in zip(starts[several].tolist(), sharing[several].tolist(), strict=True):
+    compared_runs = (owner_counts > 1) & (owner_counts <= _COMMONPLACE)
+    for start, count in zip(starts[compared_runs].tolist(), owner_counts[compared_runs].tolist(), strict=True):
         shared.update(combinations(owners[start : start + count].tolist(), 2))
     return [pair for pair, count in shared.items() if count >= _needed(int(lengths[list(pair)].min()))]
 

@@ -45,13 +45,8 @@ def clip(text: str, budget_tokens: int) -> str:
         raw = raw[:-1]
     if raw and raw[-1] >= 0xC0:
         raw = raw[:-1]
-    head = _whole(text, raw.decode("utf-8", "surrogatepass"))
+    head = raw.decode("utf-8", "surrogatepass")
     return head[: _last_end(head, following=text[len(head) :][:1])].rstrip()
-
-
-def _whole(text: str, head: str) -> str:
-    """`head` plus the last character if stripping its bytes took one that had fitted."""
-    return head if not head or text.startswith(head) else text[: len(head)]
 
 
 def _last_end(head: str, *, following: str) -> int:

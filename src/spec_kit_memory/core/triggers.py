@@ -216,17 +216,17 @@ class Matcher:
                 owners.setdefault(memory_id, phrase)
             elif _long_enough(folded):
                 self._owners[folded] = {memory_id: phrase}
-        self._alone: set[str] = set()
+        self._single_words: set[str] = set()
         # First two words -> (phrase, its further words, does it consist of scripts without spaces?) of each phrase.
         self._pairs: dict[tuple[str, str], list[tuple[str, list[str], bool]]] = {}
         self._last: tuple[str, list[str]] = ("", [])  # the last prompt and its matches: `match` and `found` share them
         for folded in self._owners:
-            self._enter(folded)
+            self._add_phrase(folded)
 
-    def _enter(self, folded: str) -> None:
+    def _add_phrase(self, folded: str) -> None:
         words = _words(folded)
         if len(words) == 1:
-            self._alone.add(folded)
+            self._single_words.add(folded)
         elif words:
             unspaced = not folded.isascii() and _pattern(f"[{_UNSPACED} ]+").fullmatch(folded) is not None
             self._pairs.setdefault((words[0], words[1]), []).append((folded, words[2:], unspaced))
@@ -242,10 +242,10 @@ class Matcher:
         for folded in self._found(prompt):
             for memory_id in self._owners[folded]:
                 phrases_by_memory.setdefault(memory_id, []).append(folded)
-        weigh = weights or {}
+        memory_weights = weights or {}
         ranked = sorted(
             phrases_by_memory.items(),
-            key=lambda item: (-len(item[1]), -max(map(len, item[1])), -weigh.get(item[0], 0.0), item[0]),
+            key=lambda item: (-len(item[1]), -max(map(len, item[1])), -memory_weights.get(item[0], 0.0), item[0]),
         )
         return [self._matched(memory_id, folded) for memory_id, folded in ranked[:limit]]
 
@@ -260,24 +260,26 @@ class Matcher:
         return last[1]
 
     def _look_up(self, prompt: str) -> list[str]:
-        text, words, different = _read(prompt)
-        alone = list(self._alone & different)
+        text, words, distinct_words = _read(prompt)
+        single_word_phrases = list(self._single_words & distinct_words)
         # A word from `_words` is whole by construction, unless a combining mark follows it.
-        marked = not text.isascii() and _has_marks(different)
-        singles = [phrase for phrase in alone if _occurs(phrase, text)] if marked else alone
-        followed: dict[tuple[str, str], list[int]] = {}
+        marked = not text.isascii() and _has_marks(distinct_words)
+        matching = (
+            [phrase for phrase in single_word_phrases if _occurs(phrase, text)] if marked else single_word_phrases
+        )
+        pair_positions: dict[tuple[str, str], list[int]] = {}
         pair_words = self._pairs.keys()
         for at, pair in enumerate(itertools.pairwise(words), start=2):
             if pair in pair_words:
-                followed.setdefault(pair, []).append(at)
-        for pair, places in followed.items():
+                pair_positions.setdefault(pair, []).append(at)
+        for pair, places in pair_positions.items():
             for phrase, rest, unspaced in self._pairs[pair]:
                 size = len(rest)
                 if any(words[at : at + size] == rest for at in places) and (
                     (unspaced and not marked) or _occurs(phrase, text)
                 ):
-                    singles.append(phrase)
-        return singles
+                    matching.append(phrase)
+        return matching
 
     def _matched(self, memory_id: int, folded: list[str]) -> TriggerMatch:
         ordered = sorted(folded, key=lambda phrase: (-len(phrase), phrase))

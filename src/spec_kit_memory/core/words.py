@@ -85,11 +85,11 @@ def for_query(text: str) -> tuple[str, ...]:
     terms: dict[str, None] = {}
     for term in _terms(prepared):
         terms.setdefault(term)
-    telling = [term for term in terms if term not in _STOP_WORDS] or list(terms)
-    if len(telling) <= MOST_TERMS:
-        return tuple(telling)
-    rarest = set(sorted(telling, key=_plainness)[:MOST_TERMS])
-    return tuple(term for term in telling if term in rarest)
+    content_terms = [term for term in terms if term not in _STOP_WORDS] or list(terms)
+    if len(content_terms) <= MOST_TERMS:
+        return tuple(content_terms)
+    most_specific = set(sorted(content_terms, key=_by_specificity)[:MOST_TERMS])
+    return tuple(term for term in content_terms if term in most_specific)
 
 
 def plain(text: str) -> tuple[str, ...]:
@@ -105,8 +105,8 @@ def plain(text: str) -> tuple[str, ...]:
 def content(text: str) -> tuple[str, ...]:
     """The words without stop words; all of them if there are only stop words."""
     folded = [word.casefold() for word in _PLAIN_WORD.findall(unicodedata.normalize("NFKC", text[:MOST_CHARACTERS]))]
-    every = dict.fromkeys(folded)
-    return tuple(word for word in every if word not in _STOP_WORDS) or tuple(every)
+    distinct = dict.fromkeys(folded)
+    return tuple(word for word in distinct if word not in _STOP_WORDS) or tuple(distinct)
 
 
 def unspaced(word: str) -> bool:
@@ -129,8 +129,8 @@ def occurrences(text: str, concept: str) -> int:
     in_a_row = sum(plain_row[at : at + len(row)] == row for at, first in enumerate(plain_row) if first == row[0])
     if in_a_row:
         return in_a_row
-    telling = [stemming.stem(term) for term in for_query(concept) if " " not in term]
-    return min(sum(stem in names for names in text_stems) for stem in telling) if telling else 0
+    content_terms = [stemming.stem(term) for term in for_query(concept) if " " not in term]
+    return min(sum(stem in names for names in text_stems) for stem in content_terms) if content_terms else 0
 
 
 def _stems(text: str) -> list[tuple[str, ...]]:
@@ -247,7 +247,7 @@ def _parts(word: str) -> tuple[str, ...]:
     return tuple(word[first:last] for first, last in pairwise([0, *cuts, len(word)]) if last - first > 1)
 
 
-def _plainness(term: str) -> tuple[bool, int]:
+def _by_specificity(term: str) -> tuple[bool, int]:
     """Sort key: names with digits, then long words, are the most specific and come first."""
     return (not any(letter.isdigit() for letter in term), -len(term))
 

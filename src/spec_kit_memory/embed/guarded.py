@@ -24,35 +24,35 @@ class Guarded:
 
     @property
     def name(self) -> str:
-        with _saying_what_it_is():
+        with _raising_provider_errors():
             return self._inner.name
 
     @property
     def dimensions(self) -> int:
-        with _saying_what_it_is():
+        with _raising_provider_errors():
             return self._inner.dimensions
 
     @property
     def weights_hash(self) -> str:
-        with _saying_what_it_is():
+        with _raising_provider_errors():
             return self._inner.weights_hash
 
     def embed_query(self, text: str) -> QueryEmbedding:
-        with _failing_as(EmbeddingFailed):
+        with _raising_errors_as(EmbeddingFailed):
             return _checked(self._inner.embed_query(text))
 
     def embed_queries(self, texts: Sequence[str]) -> list[QueryEmbedding]:
         """Uses one call if the embedder supports batches. Returns an embedding for every text, or raises."""
         if len(texts) == 1 or not isinstance(self._inner, BatchEmbedder):
             return [self.embed_query(text) for text in texts]
-        with _failing_as(EmbeddingFailed):
+        with _raising_errors_as(EmbeddingFailed):
             embeddings = self._inner.embed_queries(texts)
             return [_checked(embedding) for embedding, _ in zip(embeddings, texts, strict=True)]
 
     def embed_documents(self, texts: Sequence[str]) -> list[Embedding]:
         import numpy as np
 
-        with _failing_as(EmbeddingFailed):
+        with _raising_errors_as(EmbeddingFailed):
             embeddings = self._inner.embed_documents(texts)
             return [
                 Embedding(np.asarray(embedding.vector, dtype=np.float32), embedding.states)
@@ -70,9 +70,9 @@ def _checked(embedding: QueryEmbedding) -> QueryEmbedding:
 
 
 @contextmanager
-def _saying_what_it_is() -> Iterator[None]:
+def _raising_provider_errors() -> Iterator[None]:
     """For calls without a text of the user's: any failure means that the provider is unavailable."""
-    with _failing_as(ProviderUnavailable):
+    with _raising_errors_as(ProviderUnavailable):
         try:
             yield
         except EmbeddingFailed as error:
@@ -80,7 +80,7 @@ def _saying_what_it_is() -> Iterator[None]:
 
 
 @contextmanager
-def _failing_as(kind: type[SpecKitMemoryError]) -> Iterator[None]:
+def _raising_errors_as(kind: type[SpecKitMemoryError]) -> Iterator[None]:
     try:
         yield
     except SpecKitMemoryError:

@@ -72,9 +72,9 @@ def _words(text: str) -> list[str]:
 
 
 def _parts(word: str) -> Iterator[str]:
-    marked = f"<{word}>"
-    for start in range(len(marked) - _PART_LENGTH + 1):
-        yield marked[start : start + _PART_LENGTH]
+    delimited = f"<{word}>"
+    for start in range(len(delimited) - _PART_LENGTH + 1):
+        yield delimited[start : start + _PART_LENGTH]
 
 
 def _features(words: Sequence[str]) -> Iterator[tuple[str, str]]:

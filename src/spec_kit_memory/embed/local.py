@@ -33,7 +33,7 @@ from spec_kit_memory.errors import EmbeddingFailed, ProviderUnavailable
 
 __all__ = ["LocalEmbedder"]
 
-_Made = TypeVar("_Made")
+_Embedded = TypeVar("_Embedded")
 
 MODEL_FOLDER = Path(__file__).parent / "model"
 HASHES = {
@@ -63,7 +63,7 @@ _STOP_WORDS = (
 )
 
 
-class _Kinds:
+class _TokenKinds:
     """The kind of each token, determined when it first occurs: for the whole vocabulary it would take 26 ms."""
 
     _STOP_WORDS = frozenset(_STOP_WORDS.split())
@@ -93,7 +93,7 @@ class _Loaded:
     session: Any
     mean: np.ndarray
     unrelated: np.ndarray  # vectors of texts on arbitrary topics
-    kinds: _Kinds
+    kinds: _TokenKinds
     prefix_tokens: int  # position of the first token of a query's own text
     failures: tuple[type[Exception], ...]  # exceptions of the runtime
 
@@ -129,7 +129,7 @@ class LocalEmbedder:
         loaded = self._load()
         return self._passes(lambda text: _document(loaded, text), texts)
 
-    def _passes(self, embed: Callable[[str], _Made], texts: Sequence[str]) -> list[_Made]:
+    def _passes(self, embed: Callable[[str], _Embedded], texts: Sequence[str]) -> list[_Embedded]:
         """One text per pass, several passes in parallel, no batches: padding costs more than batches gain, and with
         int8 weights a text's vector would depend on the other texts in its batch."""
         if self._workers == 1 or len(texts) < 2:
@@ -187,7 +187,7 @@ def _open(folder: Path) -> _Loaded:
     unrelated = np.frombuffer(files["unrelated.npy"], dtype="<f2", offset=128)
     unrelated = unrelated.reshape(-1, LocalEmbedder.dimensions).astype(np.float32)
     prefix_tokens = len(tokenizer.encode(QUERY_PREFIX).ids) - 1
-    return _Loaded(tokenizer, session, mean, unrelated, _Kinds(tokenizer), prefix_tokens, failures)
+    return _Loaded(tokenizer, session, mean, unrelated, _TokenKinds(tokenizer), prefix_tokens, failures)
 
 
 def _verified(path: Path, digest: str) -> bytes:

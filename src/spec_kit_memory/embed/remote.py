@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["RemoteEmbedder"]
 
 # Dimensions of well-known models; for others, one request is sent to find out.
-_KNOWN = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
+_KNOWN_DIMENSIONS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
 _BATCH_TEXTS = 64
 _BATCH_CHARACTERS = 100_000  # OpenAI's limit is 300,000 tokens per request
 _MOST_CHARACTERS = 24_000  # OpenAI's limit is 8,192 tokens per text
@@ -38,7 +38,7 @@ _MOST_WAIT_SECONDS = 8.0
 _BLANK = "(empty)"  # some servers refuse a whole batch if one text is empty
 
 
-class _PassingError(Exception):
+class _TemporaryError(Exception):
     """A failure that may be temporary, so that a retry makes sense."""
 
     def __init__(self, error: SpecKitMemoryError, *, wait_seconds: float | None = None) -> None:
@@ -65,7 +65,7 @@ class RemoteEmbedder:
         self.weights_hash = hashlib.sha256(f"{base_url} {model} {dimensions or ''}".encode()).hexdigest()
         self._url = base_url.rstrip("/") + "/embeddings"
         self._requested_dimensions = dimensions if model.startswith("text-embedding-3") else None
-        self._dimensions = dimensions or _KNOWN.get(model)
+        self._dimensions = dimensions or _KNOWN_DIMENSIONS.get(model)
         self._key = api_key
         self._timeout_seconds = timeout_seconds
         self._query_seconds = query_seconds
@@ -84,7 +84,7 @@ class RemoteEmbedder:
         return self.embed_queries([text])[0]
 
     def embed_queries(self, texts: Sequence[str]) -> list[QueryEmbedding]:
-        return [QueryEmbedding(vector=row) for row in self._embed(texts, seconds=self._waits_for_query())]
+        return [QueryEmbedding(vector=row) for row in self._embed(texts, seconds=self._query_timeout())]
 
     def embed_documents(self, texts: Sequence[str]) -> list[Embedding]:
         return [Embedding(vector=row) for batch in _batches(texts) for row in self._embed(batch)]
@@ -96,15 +96,15 @@ class RemoteEmbedder:
             self._client = None
 
     def _embed(self, texts: Sequence[str], *, seconds: float | None = None) -> list[np.ndarray]:
-        question: dict[str, object] = {
+        payload: dict[str, object] = {
             "model": self.name,
             "input": [_readable(text) for text in texts],
             "encoding_format": "float",
         }
         if self._requested_dimensions is not None:
-            question["dimensions"] = self._requested_dimensions
+            payload["dimensions"] = self._requested_dimensions
         rows = _vectors(
-            self._request(question, seconds=seconds or self._timeout_seconds), count=len(texts), url=self._url
+            self._request(payload, seconds=seconds or self._timeout_seconds), count=len(texts), url=self._url
         )
         dimensions = len(rows[0])
         if self._dimensions is None:
@@ -116,35 +116,35 @@ class RemoteEmbedder:
             )
         return rows
 
-    def _waits_for_query(self) -> float:
+    def _query_timeout(self) -> float:
         return min(QUERY_SECONDS if self._query_seconds is None else self._query_seconds, self._timeout_seconds)
 
-    def _request(self, question: dict[str, object], *, seconds: float) -> object:
+    def _request(self, payload: dict[str, object], *, seconds: float) -> object:
         """The parsed response; temporary failures are retried until the deadline."""
         deadline = time.monotonic() + seconds
         for attempt in range(1, _TRIES + 1):
             try:
-                return self._request_once(question, deadline=deadline)
-            except _PassingError as passing:
-                wait_seconds = min(passing.wait_seconds or 0.5 * 2 ** (attempt - 1), _MOST_WAIT_SECONDS)
+                return self._request_once(payload, deadline=deadline)
+            except _TemporaryError as temporary:
+                wait_seconds = min(temporary.wait_seconds or 0.5 * 2 ** (attempt - 1), _MOST_WAIT_SECONDS)
                 if attempt == _TRIES or time.monotonic() + wait_seconds >= deadline:
-                    raise passing.error from passing.__cause__
+                    raise temporary.error from temporary.__cause__
                 self._wait(wait_seconds)
         raise AssertionError("unreachable: the last try returns or raises")
 
-    def _request_once(self, question: dict[str, object], *, deadline: float) -> object:
+    def _request_once(self, payload: dict[str, object], *, deadline: float) -> object:
         import httpx2
 
-        left = max(0.05, deadline - time.monotonic())
+        remaining_seconds = max(0.05, deadline - time.monotonic())
         try:
-            with self._open().stream("POST", self._url, json=question, timeout=left) as response:
+            with self._open().stream("POST", self._url, json=payload, timeout=remaining_seconds) as response:
                 status, retry_after = response.status_code, response.headers.get("retry-after", "")
                 body = _body(response, deadline=deadline, url=self._url)
         except (httpx2.ConnectError, httpx2.UnsupportedProtocol, httpx2.InvalidURL) as error:
             raise self._unreachable(error) from error
         except (httpx2.HTTPError, httpx2.StreamError) as error:
             # The server was reached but did not respond or closed the connection: a text may have been too long for it.
-            raise _PassingError(self._unreachable(error, perhaps_text=True)) from error
+            raise _TemporaryError(self._unreachable(error, perhaps_text=True)) from error
         if status != 200:
             self._refuse(status, body, retry_after=retry_after)
         try:
@@ -159,7 +159,7 @@ class RemoteEmbedder:
         if status == 429 or status >= 500:
             hint = "search works by text until it answers; it is tried again"
             error = ProviderUnavailable(message, hint=hint, perhaps_text=status >= 500)
-            raise _PassingError(error, wait_seconds=_seconds(retry_after))
+            raise _TemporaryError(error, wait_seconds=_seconds(retry_after))
         if status in (401, 403):
             raise ProviderUnavailable(message, hint="put a valid key into the variable that semantic.apiKeyEnv names")
         if status in (301, 302, 303, 307, 308, 404, 405):

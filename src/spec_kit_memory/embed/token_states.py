@@ -76,12 +76,12 @@ def _best_matches(query: np.ndarray, words: np.ndarray, starts: np.ndarray) -> n
     lengths = np.linalg.norm(2.0 * codes - (levels - 1), axis=1) * np.sqrt(dimensions)
     planes = [_by_word(np.packbits((codes >> plane) & 1, axis=1)) for plane in range(_PLANES)]
     best = np.empty((len(query), len(starts)))
-    mixed, counted = np.empty_like(words), np.empty(words.shape, dtype=np.uint8)
+    differing_bits, counted = np.empty_like(words), np.empty(words.shape, dtype=np.uint8)
     for row in range(len(query)):
         differing = np.zeros(words.shape[1], dtype=np.int16)
         for bits in reversed(planes):
             differing <<= 1
-            np.bitwise_count(np.bitwise_xor(words, bits[:, row, np.newaxis], out=mixed), out=counted)
+            np.bitwise_count(np.bitwise_xor(words, bits[:, row, np.newaxis], out=differing_bits), out=counted)
             for first in range(0, len(counted), _SUMMED):  # sums in one byte are cheaper, and these stay below 256
                 differing += np.add.reduce(counted[first : first + _SUMMED], axis=0, dtype=np.uint8)
         best[row] = ((levels - 1) * dimensions - 2.0 * np.minimum.reduceat(differing, starts)) / lengths[row]
