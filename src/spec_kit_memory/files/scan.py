@@ -1,7 +1,7 @@
-"""Is the index in step with the files, and what has to be done so that it is?
+"""Does the index agree with the files, and what must be done so that it does?
 
-`decide` says what one file needs; `Sync` does it, in transactions of some files each, so that it
-can be killed anywhere and goes on at the next scan. A vanished file keeps its row, a moved one its id.
+`decide` determines what one file needs; `Sync` does it, in transactions of a few files each, so that it can be killed
+at any point and continues with the next scan. A file that vanished keeps its row, one that moved keeps its id.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from spec_kit_memory import filesystem
@@ -24,25 +23,20 @@ from spec_kit_memory.core import decay
 from spec_kit_memory.core.memory import (
     CHAT,
     EVERYWHERE,
-    Actor,
     Change,
-    Conversation,
     Entry,
     Presence,
     Scope,
     Source,
-    Stamp,
     owner_of,
 )
-from spec_kit_memory.core.operation import Reindex
 from spec_kit_memory.core.scope import allows
-from spec_kit_memory.errors import BadPath, DatabaseBusy, DatabaseCorrupt, DatabaseUnusable, SpecKitMemoryError
+from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable, SpecKitMemoryError
 from spec_kit_memory.files import (
     discover,
     disk,
     file_changes,
     index_entry,
-    outgoing,
     paths,
     pending,
     spec_links,
@@ -51,15 +45,15 @@ from spec_kit_memory.files import (
 from spec_kit_memory.files.cited_code import record_missing
 from spec_kit_memory.files.discover import Discovery, MemoryFile
 from spec_kit_memory.files.discovery_rules import SPEC_DOCUMENTS
-from spec_kit_memory.files.disk import FileText
 from spec_kit_memory.files.file_errors import in_file
-from spec_kit_memory.files.index_entry import Parsed
 from spec_kit_memory.files.locks import Lock
-from spec_kit_memory.files.pending import Recovery, Saved, Step
+from spec_kit_memory.files.pending import Recovery
 from spec_kit_memory.files.scan_decision import ScanDecision, decide
 from spec_kit_memory.files.scan_report import Differences, ScanReport
+from spec_kit_memory.files.scan_state import IndexedFile, ReadyFile, ScanState, folder_of, is_covered
+from spec_kit_memory.files.single_file import SingleFiles, with_operation
 from spec_kit_memory.files.worktree import with_twins
-from spec_kit_memory.index.contract import BadFile, Index, PutResult, Rebuilt, Stored
+from spec_kit_memory.index.contract import BadFile, Index, Rebuilt, Stored
 from spec_kit_memory.settings import Settings
 
 __all__ = ["Sync"]
@@ -73,81 +67,6 @@ UNLINKED = "unlinked"  # while this mark exists, documents may be indexed withou
 _FATAL = (DatabaseBusy, DatabaseCorrupt, DatabaseUnusable)
 
 
-@dataclass(frozen=True, slots=True)
-class _Ready:
-    """A file that was read and parsed, ready to be indexed."""
-
-    found: MemoryFile
-    decision: ScanDecision
-    parsed: Parsed
-
-
-@dataclass(frozen=True, slots=True)
-class _Done:
-    """A file that was indexed; without a result it stays forgotten."""
-
-    ready: _Ready
-    entry: Entry
-    result: PutResult | None = None
-    origin: str | None = None  # the path that it was moved from
-
-    @property
-    def released(self) -> tuple[str, ...]:
-        return self.result.released if self.result else ()
-
-
-@dataclass
-class _Scan:
-    """The state of one scan: what is stored, what was found, and what remains to be done."""
-
-    stored: dict[str, Stored]  # of all paths, or of those that a limited scan covers
-    found: dict[str, MemoryFile]
-    unreadable: tuple[str, ...]
-    change: Change
-    force: bool
-    report: ScanReport
-    is_seen: Callable[[str], bool] = lambda path: True
-    hidden: ScanReport = field(default_factory=ScanReport)
-    ids: dict[str, int] = field(default_factory=dict)  # live paths
-    missing: list[str] = field(default_factory=list)  # paths of live rows whose file is missing
-    places: frozenset[str] | None = None  # the stored paths that the scan is limited to
-    touched: dict[str, Stamp] = field(default_factory=dict)
-    moved: set[str] = field(default_factory=set)  # old paths of moved files
-    spec_places: set[str] = field(default_factory=set)  # folders whose spec documents changed
-    # Finds rows outside of a limited scan; None: `stored` has all.
-    lookup: Callable[[str], Mapping[str, Stored]] | None = None
-    asked: dict[str, list[str]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.ids = {path: row.memory_id for path, row in self.stored.items() if row.presence is Presence.LIVE}
-
-    def of(self, path: str) -> ScanReport:
-        """The report that counts this path: paths outside the scope of the caller are not in theirs."""
-        return self.report if self.is_seen(path) else self.hidden
-
-    def is_about(self, path: str) -> bool:
-        return self.places is None or _covered(path, self.places)
-
-    def alike(self, key: str) -> Sequence[str]:
-        """The stored paths whose text has this raw hash or fingerprint; asked for only when a file is new."""
-        if self.lookup is None:
-            return self._by_text.get(key, ())
-        if key not in self.asked:
-            rows = {path: row for path, row in self.lookup(key).items() if not path.startswith(CHAT)}
-            self.asked[key] = list(rows)
-            self.stored = rows | self.stored
-        return self.asked[key]
-
-    @cached_property
-    def _by_text(self) -> dict[str, list[str]]:
-        paths: dict[str, list[str]] = {}
-        for path, row in self.stored.items():
-            for key in {row.raw_hash, row.fingerprint}:
-                if key:
-                    paths.setdefault(key, []).append(path)
-        return paths
-
-
 class _CancelledError(Exception):
     """A rebuild was cancelled while it read the files."""
 
@@ -159,7 +78,7 @@ class _LinkTargets:
     known: frozenset[Path] | None = None
 
 
-class Sync:
+class Sync(SingleFiles):
     """Keeps one workspace's index in step. Its store has no scope: whoever scans, a file is indexed as its path says.
 
     The scope decides what the caller may name, and what it is told of the rest.
@@ -168,25 +87,15 @@ class Sync:
     def __init__(
         self, store: Index, settings: Settings, *, now: Callable[[], datetime], scope: Scope = EVERYWHERE
     ) -> None:
-        self._store = store
-        self._settings = settings
-        self._now = now
+        super().__init__(store, settings, now=now, scope=scope)
         self._one_scan = threading.Lock()
-        self._scope = scope
         self._links = _LinkTargets()
-        # What people of a team server keep for themselves is in the index only, also where a project is a folder.
-        self._has_own_files = store.outbox is not None or not settings.is_served
 
     def within(self, scope: Scope) -> Sync:
         """The same for another caller; locks and known link targets are shared."""
         other = Sync(self._store, self._settings, now=self._now, scope=scope)
         other._one_scan, other._links = self._one_scan, self._links
         return other
-
-    @cached_property
-    def _own(self) -> Sync:
-        """The same limited to the scope of the caller, for paths that the caller names."""
-        return Sync(self._store.within(self._scope), self._settings, now=self._now, scope=self._scope)
 
     def _is_seen(self, path: str) -> bool:
         return allows(self._scope, path=path, owner=owner_of(path), project=None)
@@ -259,14 +168,14 @@ class Sync:
         change: Change | None,
     ) -> ScanReport:
         started = time.perf_counter()
-        effective_change = _with_operation(change or self._change("scan"))
-        scan = _Scan(stored, {}, seen.unreadable, effective_change, force, ScanReport(), self._is_seen)
+        effective_change = with_operation(change or self._change("scan"))
+        scan = ScanState(stored, {}, seen.unreadable, effective_change, force, ScanReport(), self._is_seen)
         scan.lookup = None if only is None else self._alike
         self._begin(scan, seen, recovered, spec_folder=spec_folder, only=only)
         work = self._work(scan)
         failed = self._has_unlinked()
         if failed and only is None:
-            scan.spec_places.update(_place(path) for path in scan.ids if _name(path) in SPEC_DOCUMENTS)
+            scan.spec_places.update(folder_of(path) for path in scan.ids if _name(path) in SPEC_DOCUMENTS)
         if work or scan.missing or scan.spec_places:
             # Unchanged documents are not read again, so it is noted that they may need links.
             with suppress(OSError):
@@ -296,7 +205,7 @@ class Sync:
         stored = self._stored_files()
         seen = self._discovered()
         bad = {bad_file.path for bad_file in self._store.care.bad_files()}
-        scan = _Scan(dict(stored), {}, seen.unreadable, self._change("compare"), False, ScanReport())
+        scan = ScanState(dict(stored), {}, seen.unreadable, self._change("compare"), False, ScanReport())
         for file in seen.files:
             row = stored.pop(file.path, None)
             if file.path in bad or not self._is_seen(file.path):
@@ -314,7 +223,7 @@ class Sync:
         unreadable = frozenset(seen.unreadable)
         for path, row in stored.items():
             live = row.presence is Presence.LIVE and self._is_seen(path)
-            if live and not _covered(path, unreadable) and self._on_disk(path) and not self._is_memory(path):
+            if live and not is_covered(path, unreadable) and self._on_disk(path) and not self._is_memory(path):
                 differences.lost.append(path)
         return differences
 
@@ -329,7 +238,7 @@ class Sync:
         except SpecKitMemoryError:
             return None
 
-    def _was_forgotten(self, scan: _Scan, file: MemoryFile) -> bool:
+    def _was_forgotten(self, scan: ScanState, file: MemoryFile) -> bool:
         try:
             entry = self._entry(file, index_entry.parse(self._file(file)))
         except SpecKitMemoryError:
@@ -364,9 +273,6 @@ class Sync:
         stored = self._store.documents.stored()
         return {path: row for path, row in stored.items() if not path.startswith(CHAT) and self._has_file(path)}
 
-    def _has_file(self, path: str) -> bool:
-        return self._has_own_files or owner_of(path) is None
-
     def _discovered(
         self, *, only: Sequence[Path] | None = None, count: bool = False, targets: frozenset[Path] | None = None
     ) -> Discovery:
@@ -384,7 +290,7 @@ class Sync:
 
     def _begin(
         self,
-        scan: _Scan,
+        scan: ScanState,
         seen: Discovery,
         recovered: Recovery,
         *,
@@ -405,7 +311,7 @@ class Sync:
         report.archived = sum(file.archived_folder and scan.is_seen(file.path) for file in scan.found.values())
         self._mark_missing(scan, spec_folder, only)
 
-    def _mark_missing(self, scan: _Scan, spec_folder: str | None, only: Sequence[Path] | None) -> None:
+    def _mark_missing(self, scan: ScanState, spec_folder: str | None, only: Sequence[Path] | None) -> None:
         """Of the live rows without a file, keep those that this scan covers."""
         if only is not None:
             scan.places = frozenset(paths.stored_form(self._settings, path) for path in only)
@@ -415,14 +321,14 @@ class Sync:
                 continue
             if not scan.is_about(path) or not _below(row.spec_folder, spec_folder):
                 continue
-            if _covered(path, unreadable):
+            if is_covered(path, unreadable):
                 scan.of(path).unknown += 1
             else:
                 scan.missing.append(path)
 
     def _run(
         self,
-        scan: _Scan,
+        scan: ScanState,
         work: Sequence[tuple[MemoryFile, ScanDecision]],
         progress: Progress | None,
         cancel: Cancel | None,
@@ -438,14 +344,14 @@ class Sync:
 
     def _batches(
         self,
-        scan: _Scan,
+        scan: ScanState,
         work: Sequence[tuple[MemoryFile, ScanDecision]],
         progress: Progress | None,
         cancel: Cancel | None,
-    ) -> Iterator[deque[_Ready]]:
+    ) -> Iterator[deque[ReadyFile]]:
         """Read and parse files in batches, outside of any transaction."""
         done, total = 0, sum(scan.is_seen(file.path) for file, _ in work)
-        batch, size = deque[_Ready](), 0
+        batch, size = deque[ReadyFile](), 0
         for file, decision in work:
             if cancel and cancel():
                 scan.report.cancelled = True
@@ -465,10 +371,10 @@ class Sync:
         if progress and total and not scan.report.cancelled:
             progress("", total, total)
 
-    def _write(self, scan: _Scan, batch: deque[_Ready]) -> None:
+    def _write(self, scan: ScanState, batch: deque[ReadyFile]) -> None:
         """Write the first files of the batch in one transaction; if one of them fails, each in its own."""
-        written_now: list[_Ready] = []
-        done: list[_Done] = []
+        written_now: list[ReadyFile] = []
+        done: list[IndexedFile] = []
         try:
             with self._store.together():
                 for ready in write_batch.for_a_moment(batch):
@@ -490,7 +396,7 @@ class Sync:
             if ready.found.path not in written:
                 self._read_one(scan, ready.found, ready.decision)
 
-    def _work(self, scan: _Scan) -> list[tuple[MemoryFile, ScanDecision]]:
+    def _work(self, scan: ScanState) -> list[tuple[MemoryFile, ScanDecision]]:
         work: list[tuple[MemoryFile, ScanDecision]] = []
         for file in scan.found.values():
             decision = decide(file, scan.stored.get(file.path), force=scan.force)
@@ -500,7 +406,7 @@ class Sync:
                 work.append((file, decision))
         return work
 
-    def _read_one(self, scan: _Scan, file: MemoryFile, decision: ScanDecision) -> None:
+    def _read_one(self, scan: ScanState, file: MemoryFile, decision: ScanDecision) -> None:
         """Index one file, in a transaction of its own."""
         with self._others_go_on(scan, file):
             ready = self._read(scan, file, decision)
@@ -508,7 +414,7 @@ class Sync:
                 self._count(scan, self._put_ready(scan, ready))
 
     @contextmanager
-    def _others_go_on(self, scan: _Scan, file: MemoryFile) -> Iterator[None]:
+    def _others_go_on(self, scan: ScanState, file: MemoryFile) -> Iterator[None]:
         """Report an error in this file and continue with the others."""
         try:
             yield
@@ -519,14 +425,14 @@ class Sync:
         except Exception as error:  # noqa: BLE001  one file must not stop the rest, whatever is in it
             self._bad(scan, file, SpecKitMemoryError.code, f"{type(error).__name__}: {error}")
 
-    def _bad(self, scan: _Scan, file: MemoryFile, code: str, message: str) -> None:
+    def _bad(self, scan: ScanState, file: MemoryFile, code: str, message: str) -> None:
         report = scan.of(file.path)
         report.unknown += 1
         # Every reader names the path in front of it; the whole path once more says nothing.
         message = message.removeprefix(Path(file.real).as_posix()).strip()
         report.bad.append(BadFile(file.path, code, message, scan.change.at))
 
-    def _read(self, scan: _Scan, located: MemoryFile, decision: ScanDecision) -> _Ready | None:
+    def _read(self, scan: ScanState, located: MemoryFile, decision: ScanDecision) -> ReadyFile | None:
         """Read the file; None if only its stamp changed."""
         stored = scan.stored.get(located.path)
         file = self._file(located)
@@ -534,29 +440,29 @@ class Sync:
             scan.touched[located.path] = file.stamp
             scan.of(located.path).unchanged += 1
             return None
-        return _Ready(located, decision, index_entry.parse(file))
+        return ReadyFile(located, decision, index_entry.parse(file))
 
-    def _put_ready(self, scan: _Scan, ready: _Ready) -> _Done:
+    def _put_ready(self, scan: ScanState, ready: ReadyFile) -> IndexedFile:
         stored = scan.stored.get(ready.found.path)
         entry = self._entry(ready.found, ready.parsed)
         if self._is_forgotten(scan, entry, stored):
             if stored:
                 self._store.documents.put(entry, scan.change)  # it stays forgotten; only its stamp is noted
-            return _Done(ready, entry)
+            return IndexedFile(ready, entry)
         origin = self._moved_from(scan, entry) if stored is None else None
         moved_id = scan.stored[origin].memory_id if origin else None
         result = self._store.documents.put(entry, scan.change, memory_id=moved_id)
         if origin and not result.forgotten:
             scan.moved.add(origin)
-        return _Done(ready, entry) if result.forgotten else _Done(ready, entry, result, origin)
+        return IndexedFile(ready, entry) if result.forgotten else IndexedFile(ready, entry, result, origin)
 
-    def _again(self, scan: _Scan, path: str, decision: ScanDecision) -> None:
+    def _again(self, scan: ScanState, path: str, decision: ScanDecision) -> None:
         """Read a file again that was an alias and has a memory of its own now."""
         only = [paths.absolute(self._settings, path)]
         for file in discover.discover(self._settings, only=only, count=False).files:
             self._read_one(scan, file, decision)
 
-    def _count(self, scan: _Scan, done: _Done) -> None:
+    def _count(self, scan: ScanState, done: IndexedFile) -> None:
         entry, result, origin, decision = done.entry, done.result, done.origin, done.ready.decision
         report = scan.of(entry.path)
         if result is None:
@@ -565,7 +471,7 @@ class Sync:
         if origin:
             scan.ids.pop(origin, None)
             report.moved += 1
-            scan.spec_places.update(_place(path) for path in (origin, entry.path) if entry.source is Source.SPEC)
+            scan.spec_places.update(folder_of(path) for path in (origin, entry.path) if entry.source is Source.SPEC)
         elif result.alias:
             report.aliases += 1
         elif decision is ScanDecision.NEW:
@@ -576,7 +482,7 @@ class Sync:
             report.reindexed += 1
         scan.ids[entry.path] = result.memory_id
         if entry.source is Source.SPEC:
-            scan.spec_places.add(_place(entry.path))
+            scan.spec_places.add(folder_of(entry.path))
         report.warnings += [
             FileWarning(path=entry.path, line=warning.line, message=warning.message)
             for warning in entry.document.warnings
@@ -587,7 +493,7 @@ class Sync:
         for path in result.released:
             self._again(scan, path, ScanDecision.NEW)
 
-    def _is_forgotten(self, scan: _Scan, entry: Entry, stored: Stored | None) -> bool:
+    def _is_forgotten(self, scan: ScanState, entry: Entry, stored: Stored | None) -> bool:
         """Was exactly this text deleted on request, in this folder or at the place it was moved from?
 
         A file that moved keeps its name; the same words under another name elsewhere are a memory of their own.
@@ -603,55 +509,7 @@ class Sync:
             for path, row in rows
         )
 
-    def _moved_from(self, scan: _Scan, entry: Entry) -> str | None:
-        """The stored path whose file was moved here: the same text, and gone from where it was."""
-        keys = dict.fromkeys((entry.raw_hash, entry.fingerprint))
-        paths = dict.fromkeys(path for key in keys if key for path in scan.alike(key))
-        candidates = [path for path in paths if self._can_have_moved(scan, path, entry)]
-        name = PurePosixPath(entry.path).name
-
-        def nearest(path: str) -> tuple[bool, bool, bool]:
-            row = scan.stored[path]
-            return (
-                row.presence is not Presence.LIVE,
-                PurePosixPath(path).name != name,
-                row.spec_folder != entry.spec_folder,
-            )
-
-        return min(candidates, key=nearest, default=None)
-
-    def _can_have_moved(self, scan: _Scan, path: str, entry: Entry) -> bool:
-        row = scan.stored[path]
-        if row.alias or row.presence is Presence.FORGOTTEN or path in scan.moved or path in scan.found:
-            return False
-        if owner_of(path) != entry.owner:
-            return False  # what one user had does not become another's
-        if not entry.fingerprint and PurePosixPath(path).name != PurePosixPath(entry.path).name:
-            return False  # empty bodies are all alike
-        if self._on_disk(path):
-            return False
-        # Where a second file has the same text, that one takes the memory over.
-        others = scan.alike(row.fingerprint) if row.fingerprint else ()
-        return not any(
-            scan.stored[other].alias and scan.stored[other].memory_id == row.memory_id and self._on_disk(other)
-            for other in others
-        )
-
-    def _on_disk(self, path: str) -> bool:
-        """Does the file exist, or its pending form? The pending one first, as it is renamed to the other."""
-        return self._is_pending(path) or self._stands(path)
-
-    def _is_pending(self, path: str) -> bool:
-        return self._stands(pending.pending_of(paths.absolute(self._settings, path)))
-
-    def _stands(self, path: str | Path) -> bool:
-        """Does a file exist there? False for paths that lead out of the workspace, as a forged index may have."""
-        try:
-            return filesystem.exists(paths.place(self._settings, path))
-        except SpecKitMemoryError:
-            return False
-
-    def _vanish_missing(self, scan: _Scan) -> None:
+    def _vanish_missing(self, scan: ScanState) -> None:
         missing = deque(path for path in scan.missing if path not in scan.moved)
         while missing:
             gone, heir = [], None
@@ -665,7 +523,7 @@ class Sync:
                         break
             for path in gone:
                 scan.ids.pop(path, None)
-                scan.spec_places.add(_place(path))
+                scan.spec_places.add(folder_of(path))
                 scan.of(path).deleted += 1
             if heir:
                 self._again(scan, heir, ScanDecision.REINDEX)
@@ -677,7 +535,7 @@ class Sync:
         final = paths.absolute(self._settings, path)
         return any(file.path == path for file in discover.discover(self._settings, only=[final], count=False).files)
 
-    def _report_bad(self, scan: _Scan) -> None:
+    def _report_bad(self, scan: ScanState) -> None:
         bad_files = [*scan.report.bad, *scan.hidden.bad]
         bad = {bad_file.path for bad_file in bad_files}
         cleared = [
@@ -688,67 +546,7 @@ class Sync:
         if bad or cleared:
             self._store.documents.scanned(bad=bad_files, cleared=cleared)
 
-    # --- one file or conversation
-
-    def index_file(self, path: str | Path, change: Change, *, explicit: bool = False) -> PutResult:
-        """Index one file that a caller named; `explicit` brings back what was forgotten."""
-        return self._own._put_file(self._located(path), change, explicit=explicit)
-
-    def preview(self, path: str | Path) -> Entry:
-        """What `index_file` would index, without doing it."""
-        file = self._located(path)
-        return self._own._entry(file, index_entry.parse(self._file(file)))
-
-    def _located(self, path: str | Path) -> MemoryFile:
-        file = discover.locate(self._settings, path, scope=self._scope)
-        if not self._has_file(file.path):
-            raise BadPath(
-                f"{file.path} is not read: what people keep for themselves on a team server is in its database only",
-                hint="save the text as personal",
-            )
-        return file
-
-    def _alike(self, key: str) -> dict[str, Stored]:
-        return self._store.documents.stored(alike=key)
-
-    def _put_file(self, located: MemoryFile, change: Change, *, explicit: bool) -> PutResult:
-        file = self._file(located)
-        entry = self._entry(located, index_entry.parse(file))
-        origin: int | None = None
-        if not self._store.documents.stored(located.path):
-            scan = _Scan({}, {located.path: located}, (), change, False, ScanReport(), lookup=self._alike)
-            moved = self._moved_from(scan, entry)
-            origin = scan.stored[moved].memory_id if moved else None
-        return self._put(entry, change, explicit=explicit, memory_id=origin)
-
-    def _put(self, entry: Entry, change: Change, *, explicit: bool, memory_id: int | None = None) -> PutResult:
-        change = _with_operation(change)
-        left = self._forgotten_elsewhere(entry) if explicit else {}
-        result = self._store.documents.put(entry, change, explicit=explicit, memory_id=memory_id)
-        self._store.documents.scanned(cleared=[entry.path])
-        if entry.source is Source.SPEC:
-            self._link_spec_documents(_place(entry.path), change)
-        # A memory that comes back under another name leaves its file where it was: a second name of the same text.
-        left_behind = [path for path, id_ in left.items() if id_ == result.memory_id and self._stands(path)]
-        for path in (*result.released, *left_behind):
-            self._put_file(self._file_at(path), change, explicit=False)
-        return result
-
-    def _forgotten_elsewhere(self, entry: Entry) -> dict[str, int]:
-        """Paths, and ids, of forgotten memories that said the same."""
-        alike = self._store.documents.stored(alike=entry.fingerprint) if entry.fingerprint else {}
-        return {
-            path: row.memory_id
-            for path, row in alike.items()
-            if row.presence is Presence.FORGOTTEN and path != entry.path
-        }
-
-    def _link_spec_documents(self, place: str, change: Change) -> None:
-        rows = [row for name in SPEC_DOCUMENTS for row in self._store.documents.stored(f"{place}/{name}").items()]
-        ids = {path: row.memory_id for path, row in rows if row.presence is Presence.LIVE}
-        spec_links.rebuild(self._store, ids, {place}, change)
-
-    def _neighbours(self, scan: _Scan) -> Mapping[str, int]:
+    def _neighbours(self, scan: ScanState) -> Mapping[str, int]:
         """The live paths, or, where a limited scan knows only some, also those beside its spec documents."""
         if scan.lookup is None or not scan.spec_places:
             return scan.ids
@@ -756,97 +554,11 @@ class Sync:
         beside = self._store.documents.stored(below=paths)
         return scan.ids | {path: row.memory_id for path, row in beside.items() if row.presence is Presence.LIVE}
 
-    def _file_at(self, path: str) -> MemoryFile:
-        real = paths.absolute(self._settings, path)
-        return discover.locate_real(self._settings, real, real)
-
-    def index_conversation(self, conversation: Conversation, change: Change, *, explicit: bool = False) -> PutResult:
-        """Index a conversation; one that grew is updated, as its path is its identity."""
-        store = self._own._store
-        stored = store.documents.get(path=index_entry.chat_path(conversation.id, scope=self._scope), any_presence=True)
-        trusted = stored is not None and stored.trusted
-        entry = index_entry.make_chat_entry(
-            conversation, settings=self._settings, scope=self._scope, now=change.at, trusted=trusted
-        )
-        return store.documents.put(entry, _with_operation(change), explicit=explicit)
-
-    def save(
-        self, folder: Path, stem: str, text: str, change: Change, *, step: Step = lambda name: None
-    ) -> Saved[PutResult]:
-        """A new memory file and its row, or neither. The text is written as it is: it was scanned for secrets before.
-
-        A name that another memory has, or had before it vanished or was forgotten, is not given to this one.
-        """
-        if self._store.outbox is not None:
-
-            def put(found: MemoryFile, file: FileText) -> PutResult:
-                entry = self._own._entry(found, index_entry.parse(file, scanned=text))
-                return self._own._put(entry, change, explicit=True)
-
-            seen_ns, author = self._seen_ns(), change.user or self._scope.user
-            return outgoing.save(
-                self._store, self._settings, folder, stem, text, put=put, seen_ns=seen_ns, author=author
-            )
-        return pending.save(
-            folder,
-            stem,
-            text,
-            settings=self._settings,
-            scope=self._scope,
-            index=lambda final, file: self._own._put_new(folder / final.name, final, file, change, scanned=text),
-            is_taken=lambda final: bool(self._store.documents.stored(paths.stored_form(self._settings, final))),
-            step=step,
-        )
-
-    def _put_new(self, path: Path, final: Path, file: FileText, change: Change, *, scanned: str) -> PutResult:
-        """`named` is in the folder as it was given, where a link may make it a place of memories."""
-        there = final if self._stands(final) else pending.pending_of(final)
-        facts = filesystem.look(paths.place(self._settings, there))
-        spots = (final, Path(os.path.normpath(path)))
-        located = next(
-            filter(None, (discover.place(self._settings, spot, real=final, facts=facts) for spot in spots)), None
-        )
-        if located is None:
-            return self.index_file(final, change, explicit=True)  # says why it is no place for a memory
-        return self._put(self._entry(located, index_entry.parse(file, scanned=scanned)), change, explicit=True)
-
-    def recover(self) -> Recovery:
-        """Complete or roll back what crashed saves and other operations left behind."""
-        file_changes.settle_dead(self._settings, self._store)
-        change = self._change("recovered after a crash")
-
-        def index(final: Path) -> None:
-            self._put_file(self._file_at(paths.stored_form(self._settings, final)), change, explicit=False)
-
-        return pending.recover(self._settings, index=index, stored=self._store.documents.stored)
-
-    # --- small things
-
-    def _entry(self, file: MemoryFile, parsed: Parsed) -> Entry:
-        stored = self._store.documents.get(path=file.path, any_presence=True)
-        # Of this very file: a second name of another one, or its heir, is not what was dated or vouched for.
-        if stored is None or stored.path != file.path or stored.source is not file.source:
-            stored = None
-        elif stored.presence is Presence.FORGOTTEN and stored.fingerprint != parsed.fingerprint:
-            stored = None  # another text at its path is another memory
-        trusted = None if file.source.vouched else stored is not None and stored.trusted
-        since = stored.attributes.created_at if stored else None
-        return index_entry.make_entry(file, parsed, settings=self._settings, trusted=trusted, known_since=since)
-
-    def _file(self, file: MemoryFile) -> FileText:
-        return disk.read(paths.place(self._settings, file.real), seen_ns=self._seen_ns())
-
-    def _change(self, reason: str) -> Change:
-        return Change(actor=Actor.SYSTEM, at=self._now(), reason=reason)
-
-    def _seen_ns(self) -> int:
-        return int(self._now().timestamp() * 1e9)
-
     def _warning(self, path: Path, message: Text) -> FileWarning:
         return FileWarning(path=paths.stored_form(self._settings, path), line=None, message=message)
 
 
-def _is_as_read(ready: _Ready) -> bool:
+def _is_as_read(ready: ReadyFile) -> bool:
     """Is the file still as it was read? If not, another process may have indexed a newer text."""
     try:
         facts = os.stat(ready.found.real, follow_symlinks=False)
@@ -856,30 +568,14 @@ def _is_as_read(ready: _Ready) -> bool:
     return (facts.st_size, disk.mtime_ns(facts)) == (stamp.size, stamp.mtime_ns)
 
 
-def _with_operation(change: Change) -> Change:
-    """A change without an operation of its own is recorded as a reindex."""
-    return change if change.operation else replace(change, operation=Reindex())
-
-
 def _same_text(stored: Stored, entry: Entry) -> bool:
     if entry.fingerprint or stored.fingerprint:
         return stored.fingerprint == entry.fingerprint
     return stored.raw_hash == entry.raw_hash
 
 
-def _place(path: str) -> str:
-    return path.rpartition("/")[0]
-
-
 def _name(path: str) -> str:
     return path.rpartition("/")[2]
-
-
-def _covered(path: str, places: Collection[str]) -> bool:
-    """Is the path one of these, or below one of them?"""
-    while path and path not in places:
-        path = _place(path)
-    return bool(path)
 
 
 def _below(folder: str | None, prefix: str | None) -> bool:
