@@ -19,9 +19,9 @@ async def ask(workspace: str, question: str) -> None:
         tools = (await client.list_tools()).tools
         print(f"connected over stdio: {len(tools)} tools, {tools[0].name} first")
         answer = await client.call_tool("memory_search", {"query": question, "limit": 1})
-        told = answer.structured_content or {}
-        print(told.get("summary", ""))
-        for result in told.get("data", {}).get("results", []):
+        content = answer.structured_content or {}
+        print(content.get("summary", ""))
+        for result in content.get("data", {}).get("results", []):
             print(f"{result['path']}:{result['lines']}\n{result['text']}")
 
 

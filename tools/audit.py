@@ -40,11 +40,11 @@ def read(report: str) -> Audit:
             unknown.append(row["name"])
             continue
         known += 1
-        vulnerable += [_said(row, fault) for fault in row["vulns"]]
+        vulnerable += [_description(row, fault) for fault in row["vulns"]]
     return Audit(known, tuple(unknown), tuple(vulnerable))
 
 
-def _said(row: dict[str, Any], fault: dict[str, Any]) -> str:
+def _description(row: dict[str, Any], fault: dict[str, Any]) -> str:
     fixed = ", ".join(fault["fix_versions"]) or "no version yet"
     return f"{row['name']} {row['version']}: {fault['id']}, mended in {fixed}"
 
@@ -80,16 +80,16 @@ def ask(places: list[str]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--needed", action="store_true", help="fail as well if the service cannot be reached")
-    given = parser.parse_args()
+    options = parser.parse_args()
     places = [place for place in sys.path if place.endswith("site-packages")]
     try:
         audit = read(ask(places))
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         print(f"Not audited: {error}")
-        return 1 if given.needed else 0
-    said = verdict(audit)
-    print(said or f"{audit.known} packages, no known vulnerability")
-    return 1 if audit.vulnerable or (given.needed and said) else 0
+        return 1 if options.needed else 0
+    problems = verdict(audit)
+    print(problems or f"{audit.known} packages, no known vulnerability")
+    return 1 if audit.vulnerable or (options.needed and problems) else 0
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ class Drill:
 
 
 def drill(memories: int) -> Drill:
-    done = Drill()
+    result = Drill()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="skm-drill-")))
         servers = [postgres_server.started("skm-drill-") for _ in range(2)]
@@ -69,24 +69,24 @@ def drill(memories: int) -> Drill:
         old.execute("CREATE EXTENSION vector", database="memory")
         head, secret = _before(old.url("memory", user="memory"), folder / "old", remote)
         dump = folder / "memory.dump"
-        with done.timed("dump"):
+        with result.timed("dump"):
             _client("pg_dump", "-Fc", "-f", str(dump), old.url("memory"))
-        done.dump_bytes = dump.stat().st_size
+        result.dump_bytes = dump.stat().st_size
         old.stop(mode="immediate")
-        with done.timed("restore to the first answer"):
+        with result.timed("restore to the first answer"):
             for sql in (*ROLES, *APP_ROLE, "CREATE DATABASE memory OWNER memory"):
                 new.execute(sql)
             _client("pg_restore", "--exit-on-error", "-d", new.url("memory"), str(dump))
             database = TeamDatabase(new.url("memory", user="memory"))
             workspace = stack.enter_context(_opened(database, folder / "new"))
             found = workspace.search(f"w{memories - 1}x").results
-        done.require("the answer", holds=bool(found) and f"w{memories - 1}x" in found[0].text)
-        _compare(done, workspace, database, head=head, secret=secret)
-        with done.timed("what was on its way into git"):
+        result.require("the answer", holds=bool(found) and f"w{memories - 1}x" in found[0].text)
+        _compare(result, workspace, database, head=head, secret=secret)
+        with result.timed("what was on its way into git"):
             _round(database, folder / "new")
         texts = remote.git("grep", "-h", LATE, "main", allowed=(0, 1))
-        done.require("the save that was not in git", holds=texts.count(LATE) > 0)
-    return done
+        result.require("the save that was not in git", holds=texts.count(LATE) > 0)
+    return result
 
 
 def _before(url: str, folder: Path, remote: Remote) -> tuple[str, str]:
@@ -104,15 +104,15 @@ def _before(url: str, folder: Path, remote: Remote) -> tuple[str, str]:
         return workspace.ledger_head().head, secret
 
 
-def _compare(done: Drill, workspace: Workspace, database: TeamDatabase, *, head: str, secret: str) -> None:
-    done.require("the ledger's head", holds=workspace.ledger_head().head == head)
-    done.require("the ledger's chain", holds=workspace.ledger_verify().ok)
-    done.require("the token", holds=Tokens(database).check(secret) is not None)
+def _compare(report: Drill, workspace: Workspace, database: TeamDatabase, *, head: str, secret: str) -> None:
+    report.require("the ledger's head", holds=workspace.ledger_head().head == head)
+    report.require("the ledger's chain", holds=workspace.ledger_verify().ok)
+    report.require("the token", holds=Tokens(database).check(secret) is not None)
     own = workspace.for_caller(ANA).search(OWN).results
-    done.require("the own note", holds=any(OWN in result.text for result in own))
+    report.require("the own note", holds=any(OWN in result.text for result in own))
     stranger = workspace.for_caller(Caller(scope=Scope(user="eve"))).search(OWN).results
-    done.require("its fence", holds=not any(OWN in result.text for result in stranger))
-    done.require("use", holds=workspace.load(1).memory.validation_count == 1)
+    report.require("its fence", holds=not any(OWN in result.text for result in stranger))
+    report.require("use", holds=workspace.load(1).memory.validation_count == 1)
 
 
 def _opened(database: TeamDatabase, folder: Path) -> Workspace:
@@ -122,9 +122,9 @@ def _opened(database: TeamDatabase, folder: Path) -> Workspace:
 def _round(database: TeamDatabase, folder: Path) -> None:
     keeper = Keeper(database, settings=_settings(folder))
     try:
-        told = keeper.round("shop")
-        assert told is not None
-        assert told.problem is None, told.problem
+        outcome = keeper.round("shop")
+        assert outcome is not None
+        assert outcome.problem is None, outcome.problem
     finally:
         keeper.close()
 
@@ -140,12 +140,12 @@ def _client(program: str, *arguments: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--memories", type=int, default=500)
-    done = drill(parser.parse_args().memories)
-    for step, seconds in done.seconds.items():
+    result = drill(parser.parse_args().memories)
+    for step, seconds in result.seconds.items():
         print(f"{seconds:7.2f} s  {step}")
-    print(f"{done.dump_bytes:,} bytes of dump")
-    if done.missing:
-        raise SystemExit("not there again: " + ", ".join(done.missing))
+    print(f"{result.dump_bytes:,} bytes of dump")
+    if result.missing:
+        raise SystemExit("not there again: " + ", ".join(result.missing))
 
 
 if __name__ == "__main__":

@@ -106,25 +106,25 @@ def contents() -> Iterator[tuple[str, bytes]]:
 
 def build(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    made = folder / f"spec-kit-memory-{__version__}.mcpb"
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as bundle:
+    path = folder / f"spec-kit-memory-{__version__}.mcpb"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as bundle:
         for name, data in contents():
             entry = zipfile.ZipInfo(name, LONG_AGO)
             entry.external_attr = 0o644 << 16
             bundle.writestr(entry, data, zipfile.ZIP_DEFLATED)
-    return made
+    return path
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Build the .mcpb bundle.")
     parser.add_argument("--manifest", action="store_true", help="print the manifest and build nothing")
     parser.add_argument("--output", type=Path, default=ROOT / "dist", help="folder to write into (dist)")
-    given = parser.parse_args(arguments)
-    if given.manifest:
+    options = parser.parse_args(arguments)
+    if options.manifest:
         sys.stdout.write(json.dumps(manifest(), indent=2, ensure_ascii=False) + "\n")
         return
-    made = build(given.output)
-    print(f"{made} ({made.stat().st_size / 1e6:.1f} MB)")
+    path = build(options.output)
+    print(f"{path} ({path.stat().st_size / 1e6:.1f} MB)")
 
 
 if __name__ == "__main__":

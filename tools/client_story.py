@@ -48,8 +48,8 @@ async def pydantic_ai(kind: str, target: list[str]) -> AsyncIterator[Connection]
     async with toolset:
 
         async def call(name: str, arguments: dict[str, Any]) -> str:
-            found = await toolset.direct_call_tool(name, arguments)
-            return found if isinstance(found, str) else json.dumps(found, default=str)
+            result = await toolset.direct_call_tool(name, arguments)
+            return result if isinstance(result, str) else json.dumps(result, default=str)
 
         yield [tool.name for tool in await toolset.list_tools()], call
 
@@ -125,18 +125,18 @@ LIBRARIES: dict[str, Callable[[str, list[str]], AbstractAsyncContextManager[Conn
 
 
 async def story(library: str, kind: str, target: list[str]) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     async with LIBRARIES[library](kind, target) as (names, call):
-        told["tools"] = names
-        told["context"] = await call("memory_context", {"prompt": "why did we leave polling"})
+        results["tools"] = names
+        results["context"] = await call("memory_context", {"prompt": "why did we leave polling"})
         context = {"title": "Harbour gate", "sessionSummary": FACT}
-        told["save"] = await call("memory_save", {"context": context, "specFolder": "002-dock-link"})
-        told["search"] = await call("memory_search", {"query": "when does the harbour gate open"})
+        results["save"] = await call("memory_save", {"context": context, "specFolder": "002-dock-link"})
+        results["search"] = await call("memory_search", {"query": "when does the harbour gate open"})
         try:
-            told["error"] = await call("memory_load", {"memoryId": 999_999})
+            results["error"] = await call("memory_load", {"memoryId": 999_999})
         except Exception as error:  # noqa: BLE001 - each library has its own exceptions
-            told["error"] = str(error)
-    return told
+            results["error"] = str(error)
+    return results
 
 
 if __name__ == "__main__":

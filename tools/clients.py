@@ -66,24 +66,24 @@ def target(kind: str, root: Path) -> Iterator[list[str]]:
         server.communicate()
 
 
-def faults(told: dict[str, Any]) -> Iterator[str]:
-    if len(told["tools"]) != TOOLS:
-        yield f"{len(told['tools'])} tools, not {TOOLS}"
-    if "polling" not in told["context"]:
+def faults(results: dict[str, Any]) -> Iterator[str]:
+    if len(results["tools"]) != TOOLS:
+        yield f"{len(results['tools'])} tools, not {TOOLS}"
+    if "polling" not in results["context"]:
         yield "context says nothing of what was asked"
-    if "Harbour gate" not in told["save"] and "harbour-gate" not in told["save"]:
-        yield f"save answered {told['save'][:200]}"
-    if "ferry" not in told["search"]:
+    if "Harbour gate" not in results["save"] and "harbour-gate" not in results["save"]:
+        yield f"save answered {results['save'][:200]}"
+    if "ferry" not in results["search"]:
         yield "search does not find what was saved"
-    if "E080" not in told["error"]:
-        yield f"a memory that is not there answered {told['error'][:200]}"
+    if "E080" not in results["error"]:
+        yield f"a memory that is not there answered {results['error'][:200]}"
 
 
 def run(library: str, kind: str) -> list[str]:
     python = install_from_pypi(BUILD / "clients" / library, LIBRARIES[library])
     with workspace() as root, target(kind, root) as words:
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 [str(python), str(STORY), library, kind, *words],
                 capture_output=True,
                 text=True,
@@ -92,9 +92,9 @@ def run(library: str, kind: str) -> list[str]:
             )
         except subprocess.TimeoutExpired:
             return [f"no end within {STORY_SECONDS} s"]
-    if done.returncode:
-        return [(done.stderr.strip().splitlines() or ["no reason given"])[-1][:400]]
-    return list(faults(json.loads(done.stdout.splitlines()[-1])))
+    if process.returncode:
+        return [(process.stderr.strip().splitlines() or ["no reason given"])[-1][:400]]
+    return list(faults(json.loads(process.stdout.splitlines()[-1])))
 
 
 def main() -> int:

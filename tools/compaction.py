@@ -52,7 +52,7 @@ def claude_code(
         after = len(model.requests)
         if not _until(lambda: _typed(model, after, prompt, type_line)):
             return [*faults, "Claude Code did not go on after the compaction"]
-        return faults + _not_told_again(model.requests[after:])
+        return faults + _rules_missing(model.requests[after:])
 
 
 def opencode(
@@ -76,31 +76,31 @@ def opencode(
         faults = _missing(model.requests[begun:])
         after = len(model.requests)
         _post(f"{url}/session/{session}/message", message)
-        return faults + _not_told_again(model.requests[after:])
+        return faults + _rules_missing(model.requests[after:])
     finally:
         server.terminate()
         server.wait(30)
 
 
 def _missing(requests: Sequence[Request]) -> list[str]:
-    asked = next((request.text for request in requests if KEEP in request.text), "")
-    if not asked:
+    text = next((request.text for request in requests if KEEP in request.text), "")
+    if not text:
         return ["no request to a summariser had our text"]
-    faults = [f"the summariser was not told {part!r}" for part in (USED, SESSION) if part not in asked]
-    return faults + ([f"the summariser got our text {asked.count(KEEP)} times"] if asked.count(KEEP) != 1 else [])
+    faults = [f"the summariser was not told {part!r}" for part in (USED, SESSION) if part not in text]
+    return faults + ([f"the summariser got our text {text.count(KEEP)} times"] if text.count(KEEP) != 1 else [])
 
 
-def _not_told_again(requests: Sequence[Request]) -> list[str]:
+def _rules_missing(requests: Sequence[Request]) -> list[str]:
     """A fault if the next message does not bring the rules again, which a summary loses."""
-    told = any(REMEMBERED in request.text and request.tools for request in requests)
-    return [] if told else ["the session was not told its rules again after the compaction"]
+    has_rules = any(REMEMBERED in request.text and request.tools for request in requests)
+    return [] if has_rules else ["the session was not told its rules again after the compaction"]
 
 
 def _post(url: str, body: object) -> dict[str, Any]:
     request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=STEP_SECONDS) as answer:
-        found = json.loads(answer.read() or b"{}")
-    return found if isinstance(found, dict) else {}
+        content = json.loads(answer.read() or b"{}")
+    return content if isinstance(content, dict) else {}
 
 
 # --- a terminal ------------------------------------------------------------------------------
@@ -109,15 +109,15 @@ def _post(url: str, body: object) -> dict[str, Any]:
 def _settle_claude(home: Path, project: Path) -> None:
     """Store the answers of a first start: theme, API key, trust, and approval of the project's server."""
     path = home / ".claude.json"
-    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    state = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     answers = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
-    known |= {
+    state |= {
         "hasCompletedOnboarding": True,
         "theme": "dark",
         "customApiKeyResponses": {"approved": ["dummy"], "rejected": []},
         "projects": {str(project): {**answers, "enabledMcpjsonServers": ["spec_kit_memory"]}},
     }
-    path.write_text(json.dumps(known), encoding="utf-8")
+    path.write_text(json.dumps(state), encoding="utf-8")
 
 
 def _until(condition: Callable[[], bool]) -> bool:
@@ -147,24 +147,24 @@ def _terminal(
     words: Sequence[str], *, environment: Mapping[str, str], project: Path
 ) -> Iterator[Callable[[str], None]]:
     """Run a program on a pseudo-terminal; yields a function that types a line there."""
-    ours, its = pty.openpty()
-    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
+    controller, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
     process = subprocess.Popen(
         words,
         env={**environment, "TERM": "xterm-256color"},
         cwd=project,
-        stdin=its,
-        stdout=its,
-        stderr=its,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
         start_new_session=True,
     )
-    os.close(its)
-    threading.Thread(target=_drain, args=(ours,), daemon=True).start()
+    os.close(terminal)
+    threading.Thread(target=_drain, args=(controller,), daemon=True).start()
 
     def type_line(text: str) -> None:
-        os.write(ours, text.encode())
+        os.write(controller, text.encode())
         time.sleep(0.5)  # without a pause, the line would be taken for pasted text
-        os.write(ours, b"\r")
+        os.write(controller, b"\r")
 
     try:
         yield type_line
@@ -175,7 +175,7 @@ def _terminal(
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        os.close(ours)
+        os.close(controller)
 
 
 def _drain(descriptor: int) -> None:

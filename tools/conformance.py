@@ -136,8 +136,8 @@ def workspace() -> Iterator[Path]:
 
 
 def _environment(root: Path) -> dict[str, str]:
-    mine = {name: value for name, value in os.environ.items() if not name.startswith("SPEC_KIT_MEMORY_")}
-    return {**mine, "SPEC_KIT_MEMORY_USER_CONFIG": str(root.parent / "nobody.jsonc")}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("SPEC_KIT_MEMORY_")}
+    return {**inherited, "SPEC_KIT_MEMORY_USER_CONFIG": str(root.parent / "nobody.jsonc")}
 
 
 def _serve(root: Path, *more: str) -> list[str]:
@@ -151,10 +151,10 @@ def serving(root: Path) -> Iterator[str]:
     )
     assert server.stderr is not None
     try:
-        found = re.search(r"http://\S+", server.stderr.readline())
-        if found is None:
+        address = re.search(r"http://\S+", server.stderr.readline())
+        if address is None:
             raise RuntimeError("the server did not start")
-        yield found[0]
+        yield address[0]
     finally:
         server.terminate()
         server.wait(30)
@@ -185,9 +185,9 @@ def suite(program: str, name: str, era: str) -> list[str]:
 
 
 def _fault(check: Mapping[str, Any]) -> str:
-    said = str(check.get("errorMessage") or "")
-    _, sign = NOT_APPLICABLE.get(check["id"], ("", None))
-    return "" if sign is not None and sign in said else f"{check['id']}: {said}"
+    message = str(check.get("errorMessage") or "")
+    _, expected = NOT_APPLICABLE.get(check["id"], ("", None))
+    return "" if expected is not None and expected in message else f"{check['id']}: {message}"
 
 
 def inspector(program: str) -> list[str]:
@@ -197,23 +197,23 @@ def inspector(program: str) -> list[str]:
         base = [program, str(launcher / "index.js"), "--cli", url, "--transport", "http", "--method"]
         listed = {tool["name"] for tool in json.loads(_run([*base, "tools/list"]))["tools"]}
         faults = [f"the inspector was not told to call {name}" for name in sorted(listed - {c[0] for c in CALLS})]
-        kept: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for tool, arguments, keep in CALLS:
-            pairs = [f"{name}={_filled(value, kept)}" for name, value in arguments.items()]
+            pairs = [f"{name}={_filled(value, values)}" for name, value in arguments.items()]
             words = [word for pair in pairs for word in ("--tool-arg", pair)]
             answer = json.loads(_run([*base, "tools/call", "--tool-name", tool, *words]))
             if answer.get("isError"):
                 faults.append(f"the inspector's call of {tool}: {answer['content'][0]['text']}")
             elif keep:
                 name, _, path = keep.partition("=")
-                kept[name] = _at(answer["structuredContent"]["data"], path)
+                values[name] = _at(answer["structuredContent"]["data"], path)
     print(f"inspector: {len(listed)} tools listed and called")
     return faults
 
 
-def _filled(value: Any, kept: Mapping[str, Any]) -> str:
+def _filled(value: Any, values: Mapping[str, Any]) -> str:
     if isinstance(value, str):
-        return re.sub(r"\{(\w+)\}", lambda found: str(kept[found[1]]), value)
+        return re.sub(r"\{(\w+)\}", lambda match: str(values[match[1]]), value)
     return json.dumps(value)
 
 
@@ -228,13 +228,13 @@ def story(program: str) -> list[str]:
     faults = []
     for era in ("legacy", "2026-07-28"):
         with workspace() as root:
-            faults += _told(program, era, root, _serve(root))
+            faults += _story_faults(program, era, root, _serve(root))
         with workspace() as root, serving(root) as url:
-            faults += _told(program, era, root, [url])
+            faults += _story_faults(program, era, root, [url])
     return faults
 
 
-def _told(program: str, era: str, root: Path, target: list[str]) -> list[str]:
+def _story_faults(program: str, era: str, root: Path, target: list[str]) -> list[str]:
     words = [program, str(ROOT / "tools" / "story.mjs"), str(MODULES), era, *target]
     done = subprocess.run(words, capture_output=True, text=True, timeout=RUN_SECONDS, env=_environment(root))
     print(done.stdout.strip() or f"the story broke off: {era}")

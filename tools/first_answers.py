@@ -98,13 +98,13 @@ def made() -> str:
     indexes."""
     collected = {"all": anyio.run(lambda: collect(lean=False)), "lean": anyio.run(lambda: collect(lean=True))}
     texts = list(dict.fromkeys(text for results in collected.values() for text in results.values()))
-    known = {
+    content = {
         "handshakes": list(HANDSHAKE_PROTOCOL_VERSIONS),
         "modern": LATEST_MODERN_VERSION,
         **{name: {key: texts.index(text) for key, text in results.items()} for name, results in collected.items()},
         "results": texts,
     }
-    return json.dumps(known, ensure_ascii=False, indent=1) + "\n"
+    return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
 
 def is_current() -> bool:

@@ -284,7 +284,7 @@ class Outcome:
     result: str = ""  # the tool's result as the model got it
     texts: int = 0  # texts of `also` that the server searched with
     hooks: tuple[str, ...] = ()  # those of HOOK_TEXTS that reached the model
-    told: str = ""  # the output of the prompt's hook as the model got it
+    hook_text: str = ""  # the output of the prompt's hook as the model got it
     summarised: str = ""  # the output of the compaction hook as the summariser got it
     faults: list[str] = field(default_factory=list)
 
@@ -323,23 +323,25 @@ def play(host: Host, *, keep: Path | None = None) -> Outcome:
         skm(stage, "index")
         before = tree(folder)
         skm(stage, "install", host.name, "--yes")
-        ours = {name for name, data in tree(folder).items() if before.get(name) != data}
+        our_files = {name for name, data in tree(folder).items() if before.get(name) != data}
         started = time.monotonic()
         run(host, program, stage, outcome)
         outcome.seconds = time.monotonic() - started
         if keep is not None:
-            (folder / "requests.json").write_text(json.dumps([each.body for each in model.requests]), encoding="utf-8")
+            (folder / "requests.json").write_text(
+                json.dumps([request.body for request in model.requests]), encoding="utf-8"
+            )
         outcome.faults += judge(host, model, outcome)
         if host.compaction and not outcome.faults:
             environment = stage.environment | dict(host.environment(stage))
             outcome.faults += host.compaction(
                 program, environment=environment, project=stage.project, model=model, prompt=PROMPT
             )
-            found = (excerpt(request.body, compaction.KEEP) for request in model.requests)
-            outcome.summarised = next(filter(None, found), "")
+            excerpts = (excerpt(request.body, compaction.KEEP) for request in model.requests)
+            outcome.summarised = next(filter(None, excerpts), "")
         skm(stage, "uninstall", host.name, "--yes")
         after = tree(folder)
-        outcome.faults += [f"uninstall left {name}" for name in sorted(ours) if _is_left(name, before, after)]
+        outcome.faults += [f"uninstall left {name}" for name in sorted(our_files) if _is_left(name, before, after)]
     return outcome
 
 
@@ -384,26 +386,28 @@ def judge(host: Host, model: ScriptedModel, outcome: Outcome) -> Iterator[str]:
         offered = sorted({tool for request in model.requests for tool in request.tools})
         yield f"the planned tool was never offered; {len(model.requests)} requests offered {', '.join(offered)[:300]}"
         return
-    ours = [tool for tool in turns[0].tools if "memory_" in tool or "checkpoint_" in tool]
-    outcome.tools, outcome.tool_tokens = len(ours), _tokens_of_tools(turns[0])
-    if len(ours) != host.tools:
-        yield f"{len(ours)} tools of ours were offered, not {host.tools}"
+    our_tools = [tool for tool in turns[0].tools if "memory_" in tool or "checkpoint_" in tool]
+    outcome.tools, outcome.tool_tokens = len(our_tools), _tokens_of_tools(turns[0])
+    if len(our_tools) != host.tools:
+        yield f"{len(our_tools)} tools of ours were offered, not {host.tools}"
     results = turns[-1].results
     if host.plan[0].tool == "tool_search" and not any("memory_search" in result for result in results[:1]):
         yield "the host's own search for tools did not find memory_search"
-    helped = [result for result in results if TEXTS.search(result)]
-    found = [result for result in results if ANSWER in result and result not in helped]
-    outcome.result = next(iter(found), "")
-    if len(found) != 1:
-        yield f"{ANSWER!r} is in {len(found)} tool results, not in one"
-    outcome.texts = max((match[1].count(",") for result in helped for match in TEXTS.finditer(result)), default=0)
+    explained_results = [result for result in results if TEXTS.search(result)]
+    plain_results = [result for result in results if ANSWER in result and result not in explained_results]
+    outcome.result = next(iter(plain_results), "")
+    if len(plain_results) != 1:
+        yield f"{ANSWER!r} is in {len(plain_results)} tool results, not in one"
+    outcome.texts = max(
+        (match[1].count(",") for result in explained_results for match in TEXTS.finditer(result)), default=0
+    )
     if outcome.texts != len(ALSO):
         yield f"{outcome.texts} of {len(ALSO)} texts of `also` reached the server"
-    heard = [text for text in HOOK_TEXTS if text in without_tools(turns[0])]
-    outcome.hooks = tuple(heard)
-    outcome.told = excerpt(turns[0].body, HOOK_TEXTS[1])
-    if host.hook and len(heard) != len(HOOK_TEXTS):
-        yield f"of what the hooks say only {heard} reached the model"
+    received = [text for text in HOOK_TEXTS if text in without_tools(turns[0])]
+    outcome.hooks = tuple(received)
+    outcome.hook_text = excerpt(turns[0].body, HOOK_TEXTS[1])
+    if host.hook and len(received) != len(HOOK_TEXTS):
+        yield f"of what the hooks say only {received} reached the model"
     yield from (
         f"{text!r} reached the model {count} times"
         for text in (*(HOOK_TEXTS if host.hook else ()), RULE)
@@ -548,22 +552,22 @@ def _hooks(outcome: Outcome) -> str:
 
 def page(outcomes: Sequence[Outcome], before: str) -> str:
     """The page with the new results; hosts that were not run keep their row and texts."""
-    seen = {outcome.host.title: outcome for outcome in outcomes}
+    by_title = {outcome.host.title: outcome for outcome in outcomes}
     titles = [host.title for host in HOSTS]
-    rows = "".join(_row(seen[title]) if title in seen else _kept_row(title, before) for title in titles)
+    rows = "".join(_row(by_title[title]) if title in by_title else _kept_row(title, before) for title in titles)
 
     def quotes(heading: str, text: Callable[[Outcome], str], length: int = 240) -> str:
         section = before.partition(heading.splitlines()[0])[2].partition("\n## ")[0]
         kept = {title: re.search(rf"\*\*{title}\*\*\n\n````text\n.*?\n````\n", section, re.DOTALL) for title in titles}
         return "".join(
-            (_quoted(title, text(seen[title]), length) if text(seen[title]) else "")
-            if title in seen
-            else (f"{found[0]}\n" if (found := kept[title]) else "")
+            (_quoted(title, text(by_title[title]), length) if text(by_title[title]) else "")
+            if title in by_title
+            else (f"{quoted[0]}\n" if (quoted := kept[title]) else "")
             for title in titles
         )
 
     results = quotes("## What a model gets to see", lambda outcome: outcome.result)
-    hooks = quotes(PAGE_HOOKS, lambda outcome: outcome.told)
+    hooks = quotes(PAGE_HOOKS, lambda outcome: outcome.hook_text)
     summaries = quotes(PAGE_SUMMARY, lambda outcome: outcome.summarised, 900)
     return (PAGE_HEAD + rows + PAGE_TAIL + results + PAGE_HOOKS + hooks + PAGE_SUMMARY + summaries).rstrip() + "\n"
 

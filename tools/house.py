@@ -61,12 +61,12 @@ for verb, path in deepest.items():
 
 def modules_of(source: Path) -> dict[str, tuple[str, ast.Module]]:
     package = source / "src" / PACKAGE
-    found = {}
+    modules = {}
     for path in sorted(package.rglob("*.py")):
         name = ".".join((PACKAGE, *path.relative_to(package).with_suffix("").parts)).removesuffix(".__init__")
         text = path.read_text(encoding="utf-8")
-        found[name] = (text, ast.parse(text))
-    return found
+        modules[name] = (text, ast.parse(text))
+    return modules
 
 
 def imported(tree: ast.Module, names: frozenset[str], *, lazy_only: bool = False) -> Iterator[str]:

@@ -36,14 +36,14 @@ def install_from_npm(folder: Path, packages: Sequence[str]) -> Path:
     if npm is None:
         raise Absent("npm is not installed")
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = list(packages)
+    requested = list(packages)
     stamp = folder / "installed.json"
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # tests in several processes may install the same packages
-        if not stamp.exists() or json.loads(stamp.read_text(encoding="utf-8")) != wanted:
+        if not stamp.exists() or json.loads(stamp.read_text(encoding="utf-8")) != requested:
             (folder / "package.json").write_text('{"private": true}\n', encoding="utf-8")
-            _run([npm, "install", *NPM_OPTIONS, *wanted], folder)
-            stamp.write_text(json.dumps(wanted), encoding="utf-8")
+            _run([npm, "install", *NPM_OPTIONS, *requested], folder)
+            stamp.write_text(json.dumps(requested), encoding="utf-8")
     return folder / "node_modules"
 
 
@@ -61,9 +61,9 @@ def install_from_pypi(folder: Path, requirement: str) -> Path:
 
 def node(minimum: tuple[int, int]) -> Path:
     """A Node of at least this version: the machine's own, else the one from npm."""
-    found = shutil.which("node")
-    if found is not None and _version(found) >= minimum:
-        return Path(found)
+    installed = shutil.which("node")
+    if installed is not None and _version(installed) >= minimum:
+        return Path(installed)
     return install_from_npm(BUILD / "node", [NODE_PACKAGE]) / ".bin" / "node"
 
 
@@ -82,8 +82,8 @@ def _run(words: Sequence[str], folder: Path) -> None:
         raise Absent(f"{name} cannot install: {_reason(done.stderr)}")
 
 
-def _reason(said: str) -> str:
+def _reason(output: str) -> str:
     """The line of npm's or pip's output that gives the reason of the failure."""
-    lines = [line.removeprefix("npm error").strip() for line in said.splitlines()]
+    lines = [line.removeprefix("npm error").strip() for line in output.splitlines()]
     lines = [line for line in lines if line and "complete log of this run" not in line]
     return next((line for line in lines if "reason:" in line or "failed" in line), [*lines, "no reason given"][0])

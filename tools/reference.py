@@ -78,23 +78,23 @@ def kind_of(parameter: Parameter) -> str:
 
 
 def limits_of(parameter: Parameter) -> str:
-    said = []
+    parts = []
     if parameter.kind in ("integer", "number", "texts"):
         unit = " of them" if parameter.kind == "texts" else ""
         low = None if parameter.minimum is None else f"{parameter.minimum:g}"
         high = None if parameter.maximum is None or parameter.maximum >= 2**31 else f"{parameter.maximum:,.10g}"
         if low and high:
-            said.append(f"{low} to {high}{unit}")
+            parts.append(f"{low} to {high}{unit}")
         elif low or high:
-            said.append(f"{low} or more{unit}" if low else f"at most {high}{unit}")
+            parts.append(f"{low} or more{unit}" if low else f"at most {high}{unit}")
     if parameter.kind in ("text", "path", "object") and not parameter.choices:
-        said.append(f"at most {parameter.length:,} characters")
-    return ", ".join(said)
+        parts.append(f"at most {parameter.length:,} characters")
+    return ", ".join(parts)
 
 
 def about_of(parameter: Parameter) -> str:
-    said = parameter.about or parameter.help
-    parts = ["Required." if parameter.required else "", said and said.rstrip(".") + "."]
+    description = parameter.about or parameter.help
+    parts = ["Required." if parameter.required else "", description and description.rstrip(".") + "."]
     other = ", ".join(map(code, parameter.aliases))
     return " ".join(filter(None, [*parts, f"Also {other}." if other else ""]))
 
@@ -152,14 +152,14 @@ def leaves(group: click.Group, ctx: click.Context, words: tuple[str, ...]) -> It
 
 def option_rows(command: click.Command, *, common: bool) -> Iterator[tuple[str, str]]:
     shared = {"--workspace", "--json", "--set"}
-    for each in command.params:
-        if isinstance(each, click.Option) and bool(shared & set(each.opts)) == common:
-            names = ", ".join(code(name) for name in (*each.opts, *each.secondary_opts))
-            choices = getattr(each.type, "choices", ())
-            about = (each.help or "").rstrip(".")
-            picked = f"One of {', '.join(map(str, choices))}" if choices else ""
-            repeated = "May be repeated" if each.multiple and "repeat" not in about else ""
-            yield names, ". ".join(filter(None, (about, picked, repeated)))
+    for option in command.params:
+        if isinstance(option, click.Option) and bool(shared & set(option.opts)) == common:
+            names = ", ".join(code(name) for name in (*option.opts, *option.secondary_opts))
+            choices = getattr(option.type, "choices", ())
+            about = (option.help or "").rstrip(".")
+            one_of = f"One of {', '.join(map(str, choices))}" if choices else ""
+            repeated = "May be repeated" if option.multiple and "repeat" not in about else ""
+            yield names, ". ".join(filter(None, (about, one_of, repeated)))
 
 
 def usage(words: str, command: click.Command, ctx: click.Context) -> str:
@@ -336,9 +336,9 @@ def made(name: str) -> str:
 
 def stale() -> list[str]:
     """Pages that are not current."""
-    there = {name: FOLDER / name for name in PAGES}
+    paths = {name: FOLDER / name for name in PAGES}
     return [
-        name for name, path in there.items() if not path.is_file() or path.read_text(encoding="utf-8") != made(name)
+        name for name, path in paths.items() if not path.is_file() or path.read_text(encoding="utf-8") != made(name)
     ]
 
 

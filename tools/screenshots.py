@@ -53,8 +53,8 @@ def prepare(root: Path) -> dict[str, str]:
         rows = []
         for day in (now.date() - timedelta(days=back) for back in range(DAYS)):
             busy = 1 if day.weekday() >= 5 else 4
-            used = chance.choices(list(cards.values()), k=busy * 2)
-            rows += [activity.DayTally(day, activity.USE, str(id_), chance.randint(1, 3)) for id_ in used]
+            used_ids = chance.choices(list(cards.values()), k=busy * 2)
+            rows += [activity.DayTally(day, activity.USE, str(id_), chance.randint(1, 3)) for id_ in used_ids]
             for verb, tokens in (("search", 1_900), ("context", 1_100), ("hook prompt", 350), ("load", 700)):
                 count = chance.randint(1, 4) * busy
                 rows.append(
@@ -88,8 +88,8 @@ def served(root: Path) -> Iterator[str]:
 def main(folder: Path) -> int:
     from playwright.sync_api import sync_playwright
 
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if not found:
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not program:
         print("There is no Chromium here (Debian: apt install chromium).")
         return 1
     folder.mkdir(parents=True, exist_ok=True)
@@ -97,7 +97,7 @@ def main(folder: Path) -> int:
     with tempfile.TemporaryDirectory(prefix="skm-pictures-") as place, sync_playwright() as playwright:
         pages = prepare(Path(place) / "harbour-bikes")
         flags = [*FLAGS, *(["--no-sandbox"] if root else [])]
-        browser = playwright.chromium.launch(executable_path=found, args=flags)
+        browser = playwright.chromium.launch(executable_path=program, args=flags)
         with served(Path(place) / "harbour-bikes") as address:
             tab = browser.new_context(viewport=WINDOW).new_page()  # type: ignore[arg-type]
             tab.goto(address)

@@ -52,8 +52,8 @@ def _filled(arguments: Mapping[str, Any], text: str) -> dict[str, Any]:
             values[name] = _filled(value, text)
         elif not isinstance(value, re.Pattern):
             values[name] = value
-        elif found := value.search(text):
-            values[name] = found[1]
+        elif match := value.search(text):
+            values[name] = match[1]
     return values
 
 
@@ -210,10 +210,10 @@ def _responses_read(body: Mapping[str, Any]) -> tuple[list[str], list[str]]:
             tools += [f"{tool['name']}/{inner['name']}" for inner in tool.get("tools", ())]
         elif "name" in tool:
             tools.append(tool["name"])
-    given = body.get("input") or ()
+    items = body.get("input") or ()
     results = [
         _texts(item.get("output", ""))
-        for item in (given if isinstance(given, list) else ())
+        for item in (items if isinstance(items, list) else ())
         if item.get("type") in ("function_call_output", "custom_tool_call_output")
     ]
     return tools, results

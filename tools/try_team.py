@@ -91,9 +91,9 @@ def call(address: str, token: str, tool: str, **arguments: Any) -> Any:
     return json.loads(answer.text[answer.text.index("{") :])["result"]["structuredContent"]
 
 
-def until(what: str, made: Any) -> Any:
+def until(what: str, condition: Any) -> Any:
     deadline = time.monotonic() + DEADLINE_SECONDS
-    while not (value := made()):
+    while not (value := condition()):
         if time.monotonic() > deadline:
             raise SystemExit(f"waited in vain: {what}")
         time.sleep(0.3)

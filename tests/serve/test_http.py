@@ -36,7 +36,7 @@ from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.serve.http import app as app_module
 from spec_kit_memory.serve.http.app import application, own_names
 from spec_kit_memory.serve.http.auth import BearerToken, Token, kept_token, read_token
-from spec_kit_memory.serve.http.limits import Limits, _Few, calm_log, guarded, most_connections
+from spec_kit_memory.serve.http.limits import Limits, _RateLimit, calm_log, guarded, most_connections
 from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace
 
 SECONDS = 120.0  # a deadline, never a measure
@@ -576,7 +576,7 @@ def test_sessions_and_bodies_have_an_end(live: LiveWorkspace, monkeypatch: pytes
 def test_a_flood_of_messages_is_told_a_few_times_with_a_count(capsys: pytest.CaptureFixture[str]) -> None:
     now = [0.0]
     handler = calm_log()
-    handler.filters = [_Few(lambda: now[0])]
+    handler.filters = [_RateLimit(lambda: now[0])]
     log = logging.getLogger("a flood")
     log.propagate = False
     log.addHandler(handler)

@@ -37,7 +37,7 @@ HOOKED = ("claude-code", "codex", "cursor", "gemini", "opencode", "qwen", "vscod
 # These hosts pass a hook's output before compaction to the model that writes the summary; others show it to the person.
 SUMMARISED = ("claude-code", "opencode")
 # After these events the model has lost its earlier context, so memories that were sent before are sent again.
-ANEW = ("clear", "compact", "resume")
+CONTEXT_LOST_SOURCES = ("clear", "compact", "resume")
 
 # A prompt may be a pasted log; trigger phrases are matched in its beginning only, as in the tool.
 PROMPT_LENGTH = 10_000
@@ -90,10 +90,10 @@ def run(event: str, *, host: str, workspace: str | None = None) -> None:
             sys.stdout.write((answer if isinstance(answer, str) else json.dumps(answer)) + "\n")
             sys.stdout.flush()
     except Exception as error:  # noqa: BLE001 - the edge: a hook never fails its host
-        _note(error)
+        _log_error(error)
 
 
-def _note(error: Exception) -> None:
+def _log_error(error: Exception) -> None:
     with suppress(OSError, ValueError):  # standard error may be closed
         sys.stderr.write(f"spec-kit-memory hook: {error}\n")
 
@@ -112,7 +112,7 @@ def _answer(
         raise ValueError(f"there is no hook {event!r} for {host!r}")
     from spec_kit_memory import settings
 
-    root = settings.find_root(_start(event_data), workspace=workspace_name)
+    root = settings.find_root(_project_folder(event_data), workspace=workspace_name)
     loaded = settings.load(root)
     if not loaded.may_have_index:
         return None
@@ -142,7 +142,7 @@ def _hook_output(host: str, event: str, text: str) -> dict[str, Any] | str:
     return {"additionalContext": text, **inner} if host == "vscode" else inner
 
 
-def _start(event_data: Mapping[str, Any]) -> Path | None:
+def _project_folder(event_data: Mapping[str, Any]) -> Path | None:
     """The project folder that the host names; the working directory may have changed, so it comes last."""
     roots = event_data.get("workspace_roots")
     places = (
@@ -162,11 +162,11 @@ def _session(event_data: Mapping[str, Any]) -> str | None:
 
 def _text(event: str, event_data: Mapping[str, Any], workspace: Workspace) -> str:
     session, source = _session(event_data), event_data.get("source")
-    anew = event in ("pre-compact", "session-end") or source in ANEW
-    happened = f"{event} {event_data.get('prompt') if event == 'prompt' else source}"
+    context_lost = event in ("pre-compact", "session-end") or source in CONTEXT_LOST_SOURCES
+    event_key = f"{event} {event_data.get('prompt') if event == 'prompt' else source}"
     # Our hooks may be configured twice, in the project and for the user: only the first run has output.
-    apart = SAME_PROMPT_SECONDS if event == "prompt" else SAME_EVENT_SECONDS
-    if session and not workspace.session(session, anew=anew, event=happened, apart=apart).first:
+    repeat_seconds = SAME_PROMPT_SECONDS if event == "prompt" else SAME_EVENT_SECONDS
+    if session and not workspace.session(session, anew=context_lost, event=event_key, apart=repeat_seconds).first:
         return ""
     if event == "session-end":
         return ""
@@ -176,15 +176,15 @@ def _text(event: str, event_data: Mapping[str, Any], workspace: Workspace) -> st
         answer = workspace.context(session_id=session, max_tokens=CONTEXT_TOKENS)
         if not answer.text.strip():
             return ""
-        passed_on = f'\n\nPass sessionId "{session}" to the memory tools, so that nothing is told twice.'
-        return f"Remembered for this project (spec_kit_memory):\n\n{answer.text}" + (passed_on if session else "")
-    prompt = _typed(event_data.get("prompt"))
+        session_note = f'\n\nPass sessionId "{session}" to the memory tools, so that nothing is told twice.'
+        return f"Remembered for this project (spec_kit_memory):\n\n{answer.text}" + (session_note if session else "")
+    prompt = _typed_prompt(event_data.get("prompt"))
     if not prompt.strip():
         return ""
-    return _matches(workspace.triggers(prompt[:PROMPT_LENGTH], session_id=_session(event_data)))
+    return _matches_text(workspace.triggers(prompt[:PROMPT_LENGTH], session_id=_session(event_data)))
 
 
-def _typed(prompt: object) -> str:
+def _typed_prompt(prompt: object) -> str:
     """The prompt as the person typed it. Gemini CLI prepends the context from the session's start, which must not
     trigger memories again."""
     if not isinstance(prompt, str):
@@ -205,9 +205,9 @@ def _compaction_notes(workspace: Workspace, session: str | None) -> str:
     return "\n\n".join(parts)
 
 
-def _matches(answer: TriggerAnswer) -> str:
+def _matches_text(answer: TriggerAnswer) -> str:
     """The triggered memories and suggestions, as text for an agent."""
-    parts = [_memory(match) for match in answer.matches]
+    parts = [_memory_text(match) for match in answer.matches]
     kinds = list(dict.fromkeys(suggestion.kind for suggestion in answer.suggestions))
     notes = [SUGGESTIONS[kind] for kind in kinds if kind in SUGGESTIONS]
     if not parts and not notes:
@@ -221,7 +221,7 @@ def _matches(answer: TriggerAnswer) -> str:
     return "\n\n".join([*head, *lines, *notes])
 
 
-def _memory(match: TriggeredMemory) -> str:
+def _memory_text(match: TriggeredMemory) -> str:
     why = ", ".join(match.phrases) or match.via or "linked"
     text = (match.content or match.summary or "").strip()
     if len(text) > MEMORY_LENGTH:

@@ -122,7 +122,7 @@ def _search(answer: answers.SearchAnswer, *, now: datetime) -> Iterator[Block]:
                 yield Line("   " + _explained(result.explain), "dim")
         else:
             yield from _result(number, result, terms, now)
-    yield Line(_how(answer), "dim")
+    yield Line(_search_line(answer), "dim")
     if held_back := _held_back(answer.held_back):
         yield Line(held_back, "dim")
     for missing in answer.unavailable:
@@ -196,7 +196,7 @@ def _as_text(value: object) -> str:
     return str(value.value if isinstance(value, Enum) else value)
 
 
-def _how(answer: answers.SearchAnswer) -> str:
+def _search_line(answer: answers.SearchAnswer) -> str:
     shown_count = len(answer.results)
     amount = f"{shown_count} of {answer.total_found}" if answer.total_found > shown_count else str(shown_count)
     milliseconds = f", {answer.meta.latency_ms:.0f} ms" if answer.meta.latency_ms else ""
@@ -241,23 +241,23 @@ def _get(answer: answers.GetAnswer, *, now: datetime) -> Iterator[Block]:
 
 def _list(answer: answers.ListAnswer, *, now: datetime) -> Iterator[Block]:
     yield cards(answer.memories, now)
-    alike: dict[Text, list[str]] = {}
+    ids_by_problem: dict[Text, list[str]] = {}
     for card in answer.memories:
         for problem in card.problems:
-            alike.setdefault(problem, []).append(str(card.id))
-    for problem, ids in list(alike.items())[:MOST_WARNINGS]:
-        yield Line(f"{_each_of(ids)}: {for_person(problem)}", "hint")
-    if (unsaid := len(alike) - MOST_WARNINGS) > 0:
-        yield Line(f"{counted(unsaid, 'more remark')}; --json has them all", "hint")
+            ids_by_problem.setdefault(problem, []).append(str(card.id))
+    for problem, ids in list(ids_by_problem.items())[:MOST_WARNINGS]:
+        yield Line(f"{_memory_names(ids)}: {for_person(problem)}", "hint")
+    if (omitted := len(ids_by_problem) - MOST_WARNINGS) > 0:
+        yield Line(f"{counted(omitted, 'more remark')}; --json has them all", "hint")
     yield Line(answer.summary, "dim")
 
 
-def _each_of(ids: Sequence[str]) -> str:
+def _memory_names(ids: Sequence[str]) -> str:
     if len(ids) == 1:
         return f"memory {ids[0]}"
-    unnamed = len(ids) - MOST_IDS
-    last = f"{unnamed} more" if unnamed > 0 else ids[-1]
-    return f"each of {', '.join(ids[:-1] if unnamed <= 0 else ids[:MOST_IDS])} and {last}"
+    omitted = len(ids) - MOST_IDS
+    last = f"{omitted} more" if omitted > 0 else ids[-1]
+    return f"each of {', '.join(ids[:-1] if omitted <= 0 else ids[:MOST_IDS])} and {last}"
 
 
 def cards(memories: Iterable[answers.Card], now: datetime) -> Table:
@@ -337,7 +337,7 @@ def _warnings(warnings: Sequence[answers.FileWarning]) -> Iterator[Block]:
         yield Line(f"… and {counted(len(by_file) - len(files), 'more file')} with warnings; --json lists all", "dim")
 
 
-def _watched(answer: answers.WatchAnswer, *, now: datetime) -> Iterator[Block]:
+def _watch(answer: answers.WatchAnswer, *, now: datetime) -> Iterator[Block]:
     style = {"problem": "bad", "files": "good", "vectors": ""}.get(answer.kind, "dim")
     yield Line(f"{answer.at.astimezone():%H:%M:%S}  {answer.summary}", style)
     for bad in answer.bad:
@@ -427,7 +427,7 @@ def _chats(answer: answers.ChatAnswer, *, now: datetime) -> Iterator[Block]:
     yield Table(("id", "title", "turns"), rows, frozenset({0, 2}))
 
 
-def _original(answer: answers.ImportAnswer, *, now: datetime) -> Iterator[Block]:
+def _import(answer: answers.ImportAnswer, *, now: datetime) -> Iterator[Block]:
     yield Line(answer.summary, "good")
     for path in answer.unmatched[:10]:
         yield Line(f"no memory here: {path}", "dim")
@@ -575,12 +575,12 @@ _VIEWS: Mapping[type[Answer], Callable[..., Iterator[Block]]] = {
     answers.ContextAnswer: _context,
     answers.TriggerAnswer: _triggers,
     answers.IndexAnswer: _index,
-    answers.WatchAnswer: _watched,
+    answers.WatchAnswer: _watch,
     answers.StatsAnswer: _stats,
     answers.HealthAnswer: _health,
     answers.SaveAnswer: _save,
     answers.ChatAnswer: _chats,
-    answers.ImportAnswer: _original,
+    answers.ImportAnswer: _import,
     answers.HistoryAnswer: _history,
     answers.CheckpointListAnswer: _checkpoints,
     answers.CheckpointDiffAnswer: _diff,

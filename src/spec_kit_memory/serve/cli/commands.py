@@ -95,7 +95,7 @@ def init(session: Invocation, folder: str | None, project: str | None) -> None:
     joined = join_project(root, project) if project else None
     is_new = make_workspace(root)
     summary = f"{STATE_FOLDER}/ is ready in {root}" if is_new else f"{STATE_FOLDER}/ was already there in {root}"
-    elsewhere = None if project else joined_elsewhere(root)
+    other = None if project else joined_elsewhere(root)
     if joined:
         summary += f"; it is a checkout of the project {project}, as {joined} says"
     session.show(
@@ -104,8 +104,8 @@ def init(session: Invocation, folder: str | None, project: str | None) -> None:
             paths=tuple(f"{STATE_FOLDER}/{name}" for name in is_new),
             advice=(
                 *(
-                    (f"skm init --project {elsewhere[1]}: join the project of {elsewhere[0]}, another checkout of it",)
-                    if elsewhere
+                    (f"skm init --project {other[1]}: join the project of {other[0]}, another checkout of it",)
+                    if other
                     else ()
                 ),
                 "skm index: read the memories that are there",
@@ -161,7 +161,7 @@ def serve(
     project_id: str | None,
     allowed_path: tuple[str, ...],
 ) -> None:
-    notices = {
+    isolation = {
         "isolation.userId": user_id,
         "isolation.projectId": project_id,
         "isolation.allowedPaths": list(allowed_path) or None,
@@ -171,7 +171,7 @@ def serve(
     if (data or rights) and not team:
         raise BadParameter("--data and --rights are for a team server.", hint="Add --team.")
     if team:
-        _require_team(session, http, notices | {"--token-file": token_file, "--no-token": no_token or None})
+        _require_team(session, http, isolation | {"--token-file": token_file, "--no-token": no_token or None})
         from spec_kit_memory.serve.http.team_app import serve_team
 
         serve_team(
@@ -186,7 +186,7 @@ def serve(
             rights=rights,
         )
         return
-    flags = session.flags | {name: value for name, value in notices.items() if value is not None}
+    flags = session.flags | {name: value for name, value in isolation.items() if value is not None}
     if http:
         from spec_kit_memory.serve.http.app import serve_http
 
@@ -385,8 +385,8 @@ def _host(
     from spec_kit_memory.serve import hosts
 
     root = settings.find_root(workspace=session.workspace)
-    act = hosts.uninstall if remove else partial(hosts.install, url=url)
-    plan = act(host, root=root, scope=scope, apply=False)
+    run = hosts.uninstall if remove else partial(hosts.install, url=url)
+    plan = run(host, root=root, scope=scope, apply=False)
     if not plan.changes or (session.json and not yes):
         session.show(plan, blocks=hosts.blocks(plan))
         return
@@ -396,8 +396,8 @@ def _host(
             session.say("Nothing was changed; --yes does it.")
             return
         click.confirm("Make these changes?", abort=True)
-    done = act(host, root=root, scope=scope, apply=True)
-    session.show(done, blocks=hosts.blocks(done))
+    applied = run(host, root=root, scope=scope, apply=True)
+    session.show(applied, blocks=hosts.blocks(applied))
 
 
 _HOST_OPTIONS: tuple[click.Parameter, ...] = (

@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 __all__ = ["EXTRAS", "Extra", "every_card"]
 
-Given = dict[str, Any]
+Values = dict[str, Any]
 
 
-def _plain(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
+def _plain(session: Invocation, kind: type[Request], values: Values, extra_options: Values) -> None:
     session.show(call(session, kind, values), verb=kind.verb)
 
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    run: Callable[[Invocation, type[Request], Given, Given], None] = _plain
+    run: Callable[[Invocation, type[Request], Values, Values], None] = _plain
     options: Callable[[], list[click.Parameter]] = list
 
 
@@ -48,9 +48,9 @@ def _flag(name: str, about: str) -> click.Option:
 # --- search -----------------------------------------------------------------------------------
 
 
-def _search(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
+def _search(session: Invocation, kind: type[Request], values: Values, extra_options: Values) -> None:
     if values:
-        _plain(session, kind, values, own)
+        _plain(session, kind, values, extra_options)
     else:
         dashboard(session)
 
@@ -75,7 +75,7 @@ def dashboard(session: Invocation) -> None:
 # --- index --------------------------------------------------------------------------------------
 
 
-def _index(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
+def _index(session: Invocation, kind: type[Request], values: Values, extra_options: Values) -> None:
     from spec_kit_memory.serve.cli.terminal import progress
 
     with progress("Indexing", quiet=session.json) as step:
@@ -86,16 +86,16 @@ def _index(session: Invocation, kind: type[Request], values: Given, own: Given) 
 # --- reading ---------------------------------------------------------------------------------------
 
 
-def _get(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
+def _get(session: Invocation, kind: type[Request], values: Values, extra_options: Values) -> None:
     # The form in which search prints a place: path:42-56.
     match = re.fullmatch(r"(?P<path>.+):(?P<lines>\d+(?:-\d+)?)", str(values.get("path", "")))
     if match and "lines" not in values:
         values |= match.groupdict()
-    _plain(session, kind, values, own)
+    _plain(session, kind, values, extra_options)
 
 
-def _why(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
-    session.show(call(session, kind, values), verb=kind.verb, form=own["form"])
+def _why(session: Invocation, kind: type[Request], values: Values, extra_options: Values) -> None:
+    session.show(call(session, kind, values), verb=kind.verb, form=extra_options["form"])
 
 
 def _why_options() -> list[click.Parameter]:
@@ -107,13 +107,13 @@ def _why_options() -> list[click.Parameter]:
 # --- triggers --------------------------------------------------------------------------------------
 
 
-def _triggers(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
-    if own["memory"] is not None:
-        _edit_phrases(session, own["memory"], added=own["add"], removed=own["remove"])
-    elif own["add"] or own["remove"]:
+def _triggers(session: Invocation, kind: type[Request], values: Values, extra_options: Values) -> None:
+    if extra_options["memory"] is not None:
+        _edit_phrases(session, extra_options["memory"], added=extra_options["add"], removed=extra_options["remove"])
+    elif extra_options["add"] or extra_options["remove"]:
         raise click.UsageError("--add and --remove need --id.", click.get_current_context())
     elif values.get("prompt"):
-        _plain(session, kind, values, own)
+        _plain(session, kind, values, extra_options)
     else:
         _list_phrases(session)
 
@@ -170,34 +170,39 @@ def every_card(workspace: Workspace) -> Iterator[Card]:
 # --- destructive commands -------------------------------------------------------------------------------
 
 
-def _delete(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
+def _delete(session: Invocation, kind: type[Request], values: Values, extra_options: Values) -> None:
     if "spec_folder" in values and "id" not in values and not values.get("confirm"):
-        _confirm(session, own, f"Forget every memory of {values['spec_folder']}", then="A checkpoint is made first.")
+        _confirm(
+            session,
+            extra_options,
+            f"Forget every memory of {values['spec_folder']}",
+            then="A checkpoint is made first.",
+        )
         values["confirm"] = True
-    _plain(session, kind, values, own)
+    _plain(session, kind, values, extra_options)
 
 
-def _restore(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
+def _restore(session: Invocation, kind: type[Request], values: Values, extra_options: Values) -> None:
     what = f"Restore {values.get('name')!r} over what is there"
-    _confirm(session, own, what, then="A checkpoint is made first.")
-    _plain(session, kind, values, own)
+    _confirm(session, extra_options, what, then="A checkpoint is made first.")
+    _plain(session, kind, values, extra_options)
 
 
-def _delete_checkpoint(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
-    _confirm(session, own, f"Delete the checkpoint {values.get('name')!r}", then="Nothing brings it back.")
-    _plain(session, kind, values, own)
+def _delete_checkpoint(session: Invocation, kind: type[Request], values: Values, extra_options: Values) -> None:
+    _confirm(session, extra_options, f"Delete the checkpoint {values.get('name')!r}", then="Nothing brings it back.")
+    _plain(session, kind, values, extra_options)
 
 
-def _confirm(session: Invocation, own: Given, what: str, *, then: str) -> None:
+def _confirm(session: Invocation, extra_options: Values, what: str, *, then: str) -> None:
     """Ask for confirmation; without a terminal, require --yes."""
-    if own["yes"]:
+    if extra_options["yes"]:
         return
     if not session.interactive:
         raise MissingParameter(f"{what}? Nobody can be asked here", hint="say --yes to go ahead; nothing was changed")
     click.confirm(f"{what}? {then}", abort=True)
 
 
-def _health(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
+def _health(session: Invocation, kind: type[Request], values: Values, extra_options: Values) -> None:
     answer = call(session, kind, values)
     session.show(answer, verb=kind.verb)
     # Scripts check the exit code.
@@ -207,13 +212,13 @@ def _health(session: Invocation, kind: type[Request], values: Given, own: Given)
 # --- ledger and chat ------------------------------------------------------------------------------------
 
 
-def _ledger_verify(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
+def _ledger_verify(session: Invocation, kind: type[Request], values: Values, extra_options: Values) -> None:
     answer = call(session, kind, values)
     session.show(answer)
     session.exit_code = 0 if answer.ok else 1
 
 
-def _ledger_head(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
+def _ledger_head(session: Invocation, kind: type[Request], values: Values, extra_options: Values) -> None:
     answer = call(session, kind, values)
     if session.json:
         session.show(answer)
@@ -221,10 +226,10 @@ def _ledger_head(session: Invocation, kind: type[Request], values: Given, own: G
         session.write(answer.summary)
 
 
-def _chat_import(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
+def _chat_import(session: Invocation, kind: type[Request], values: Values, extra_options: Values) -> None:
     if not values:
         raise click.UsageError("Missing argument 'PATH...'.", click.get_current_context())
-    _plain(session, kind, values, own)
+    _plain(session, kind, values, extra_options)
 
 
 EXTRAS: Mapping[str, Extra] = {

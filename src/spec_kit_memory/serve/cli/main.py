@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if handshake.wants_stdio(words):
             handshake.start(words)  # answers the host while the modules below are imported
     exit_codes: list[int] = []
-    atexit.register(_end_beside_threads, exit_codes)  # registered first, it runs last
+    atexit.register(_exit_despite_threads, exit_codes)  # registered first, it runs last
     # Creating hundreds of classes triggers garbage collection again and again, and none of them is garbage.
     gc.disable()
     from spec_kit_memory.serve.cli.invocation import INTERRUPTED
@@ -46,12 +46,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     code = run(words)
     if arguments is None:
         if code == INTERRUPTED:
-            _end(code)
+            _exit_now(code)
         exit_codes.append(code)
     sys.exit(code)
 
 
-def _end(code: int) -> None:
+def _exit_now(code: int) -> None:
     """Exit without finalising Python, which would abort if an abandoned thread is still running a model."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
@@ -59,9 +59,9 @@ def _end(code: int) -> None:
     os._exit(code)
 
 
-def _end_beside_threads(exit_codes: Sequence[int]) -> None:
+def _exit_despite_threads(exit_codes: Sequence[int]) -> None:
     if exit_codes and threading.active_count() > 1:
-        _end(exit_codes[0])
+        _exit_now(exit_codes[0])
 
 
 def generate_context() -> None:

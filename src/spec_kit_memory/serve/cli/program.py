@@ -163,19 +163,21 @@ def request_command(kind: type[Request]) -> click.Command:
     """Build the command of a request: its docstring is the help, its parameters are options, its verb is called."""
     from spec_kit_memory.serve.cli import interactive
 
-    more = interactive.EXTRAS.get(kind.command, interactive.PLAIN)
+    extra = interactive.EXTRAS.get(kind.command, interactive.PLAIN)
 
     def callback(**options: Any) -> None:
         session = click.get_current_context().find_object(Invocation)
         assert session is not None
         names = kind.declared
-        own = {name: value for name, value in options.items() if name not in names and not name.startswith("at_")}
-        more.run(session, kind, given_values(kind, options), own)
+        extra_options = {
+            name: value for name, value in options.items() if name not in names and not name.startswith("at_")
+        }
+        extra.run(session, kind, given_values(kind, options), extra_options)
 
     about = " ".join((kind.__doc__ or "").split())
     return click.Command(
         kind.command.rsplit(" ", 1)[-1],
-        params=[*positionals(kind), *options(kind), *more.options(), *common_options()],
+        params=[*positionals(kind), *options(kind), *extra.options(), *common_options()],
         callback=callback,
         help=about,
         short_help=about.split(". ")[0],

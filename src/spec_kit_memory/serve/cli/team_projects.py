@@ -113,8 +113,8 @@ def add(session: Invocation, name: str, repo: str, branch: str, save_branch: str
 def remove(session: Invocation, name: str) -> None:
     from spec_kit_memory.team.projects import Projects
 
-    gone = Projects(team_database(session)).remove(name)
-    session.show(ProjectAnswer(outcome=f"{name} is not served any more", project=_row(gone)))
+    removed = Projects(team_database(session)).remove(name)
+    session.show(ProjectAnswer(outcome=f"{name} is not served any more", project=_row(removed)))
 
 
 @command("team list", "The projects that are served, and how each is doing.")
@@ -127,13 +127,13 @@ def list_(session: Invocation) -> None:
     rows_shown = tuple(_row(project, *waiting.get(project.name, (0, 0))) for project in projects.list())
     rows = tuple(
         (
-            one.name,
-            one.repository,
-            one.branch,
-            f"{one.synced_at:%Y-%m-%d %H:%M}" if one.synced_at else "not yet",
-            _state(one),
+            project.name,
+            project.repository,
+            project.branch,
+            f"{project.synced_at:%Y-%m-%d %H:%M}" if project.synced_at else "not yet",
+            _state(project),
         )
-        for one in rows_shown
+        for project in rows_shown
     )
     table = Table(("name", "from", "branch", "read", "state"), rows, frozenset())
     session.show(ProjectListAnswer(outcome=counted(len(rows_shown), "project"), projects=rows_shown), blocks=[table])

@@ -64,13 +64,13 @@ def team_database(session: Invocation) -> TeamDatabase:
 def create(session: Invocation, user: str, project: tuple[str, ...], role: str, expires: str) -> None:
     from spec_kit_memory.team.static_tokens import Tokens, read_duration
 
-    lasting = None if expires == "never" else read_duration(expires)
-    made, secret = Tokens(team_database(session)).create(user, projects=project, role=role, expires=lasting)
+    lifetime = None if expires == "never" else read_duration(expires)
+    token, secret = Tokens(team_database(session)).create(user, projects=project, role=role, expires=lifetime)
     session.say("This is shown once; keep it where only its user can read it.")
     if not session.json:
         session.write(secret)
         return
-    session.show(TokenAnswer(outcome=f"a token for {user}", id=made.id, token=secret))
+    session.show(TokenAnswer(outcome=f"a token for {user}", id=token.id, token=secret))
 
 
 @command("team token list", "The tokens there are, without their secrets.")
@@ -80,8 +80,8 @@ def list_(session: Invocation) -> None:
 
     tokens = tuple(Tokens(team_database(session)).list())
     rows = tuple(
-        (str(one.id), one.user, one.role, ", ".join(one.projects), f"{one.created_at:%Y-%m-%d}", _ends(one))
-        for one in tokens
+        (str(token.id), token.user, token.role, ", ".join(token.projects), f"{token.created_at:%Y-%m-%d}", _ends(token))
+        for token in tokens
     )
     table = Table(("id", "user", "role", "projects", "made", "ends"), rows, frozenset({0}))
     session.show(TokenListAnswer(outcome=counted(len(tokens), "token"), tokens=tokens), blocks=[table])
@@ -101,5 +101,5 @@ def _ends(token: StaticToken) -> str:
 def revoke(session: Invocation, number: int) -> None:
     from spec_kit_memory.team.static_tokens import Tokens
 
-    gone = Tokens(team_database(session)).revoke(number)
-    session.show(TokenAnswer(outcome=f"token {gone.id} of {gone.user} is revoked", id=gone.id))
+    revoked = Tokens(team_database(session)).revoke(number)
+    session.show(TokenAnswer(outcome=f"token {revoked.id} of {revoked.user} is revoked", id=revoked.id))

@@ -55,19 +55,21 @@ def install(
     host: str, *, root: Path, scope: str | None = None, apply: bool = False, url: str | None = None
 ) -> InstallPlan:
     """With `url`, connect the team server at that address instead; both servers can be connected at once."""
-    chosen, place = _place(host, root, scope)
+    chosen, place = _checked_place(host, root, scope)
     files = team_entry.remote_files(chosen, place, team_entry.checked_address(url)) if url else chosen.files(place)
     record = install_record.read(host, place)
     changes, untouched = [], []
     shared: dict[Path, OriginalFile] = {}
-    for file, current in _read(files, place):
+    for file, current in _read_all(files, place):
         if file.form == "text" and not _may_replace(file, current, record):
             untouched.append(str(file.path))
             continue
         change = _installed(file, current, record.files.get(file.path))
         changes += [replace(change, within=_bounds(file.path, place))] if change else []
-        also = None if change or file.path in record.files else _of_another(file.path, host, place)
-        shared |= {file.path: also} if also else {}
+        shared_original = (
+            None if change or file.path in record.files else _original_of_another_host(file.path, host, place)
+        )
+        shared |= {file.path: shared_original} if shared_original else {}
     notes = team_entry.remote_notes(chosen, place) if url else chosen.notes(place)
     hints = [*notes, *(f"{path} is your own and stays as it is." for path in untouched)]
     summary = (
@@ -77,27 +79,29 @@ def install(
     )
     backups: list[Path] = []
     if apply and (changes or shared):
-        shared_folders = {folder for record in _others(host, place) for folder in record.folders}
+        shared_folders = {folder for record in _other_records(host, place) for folder in record.folders}
         backups = _apply(changes, _new_record(record, changes, shared, made_folders=shared_folders))
         undo = f"skm uninstall {host}" + (" --scope user" if place.scope == "user" else "")
-        then = "" if url else f", then try {chosen.commands}"
-        hints.append(f"Restart {chosen.title}{then}. `{undo}` undoes this.")
+        next_step = "" if url else f", then try {chosen.commands}"
+        hints.append(f"Restart {chosen.title}{next_step}. `{undo}` undoes this.")
     return _plan(chosen, place, changes, summary, applied=apply, backups=backups, untouched=untouched, hints=hints)
 
 
 def uninstall(host: str, *, root: Path, scope: str | None = None, apply: bool = False) -> InstallPlan:
-    chosen, place = _place(host, root, scope, removing=True)
+    chosen, place = _checked_place(host, root, scope, removing=True)
     record = install_record.read(host, place)
     files = [
-        file for file in team_entry.with_remote(chosen.files(place)) if _of_another(file.path, host, place) is None
+        file
+        for file in team_entry.with_remote(chosen.files(place))
+        if _original_of_another_host(file.path, host, place) is None
     ]
-    gone = [
+    obsolete = [
         File(path, "text")
         for path in record.files
-        if path not in {file.path for file in files} and _of_another(path, host, place) is None
+        if path not in {file.path for file in files} and _original_of_another_host(path, host, place) is None
     ]
     changes, untouched = [], []
-    for file, current in _read([*files, *gone], place):
+    for file, current in _read_all([*files, *obsolete], place):
         entry = record.files.get(file.path)
         change = _uninstalled(file, current, entry, host)
         if change:
@@ -136,23 +140,23 @@ def named(host: str) -> Host:
     return HOSTS[host]
 
 
-def _place(host: str, root: Path, scope: str | None, *, removing: bool = False) -> tuple[Host, HostPlace]:
+def _checked_place(host: str, root: Path, scope: str | None, *, removing: bool = False) -> tuple[Host, HostPlace]:
     chosen = named(host)
     if scope not in (None, "project", "user"):
         raise BadParameter(f"There is no scope {scope!r}.", hint="Use project or user.")
     return chosen, HostPlace(root, "user" if scope == "user" else "project", os.environ, removing=removing)
 
 
-def _of_another(path: Path, host: str, place: HostPlace) -> OriginalFile | None:
+def _original_of_another_host(path: Path, host: str, place: HostPlace) -> OriginalFile | None:
     """The original of this file as another host's install recorded it; the last uninstall restores it."""
-    return next((record.files[path] for record in _others(host, place) if path in record.files), None)
+    return next((record.files[path] for record in _other_records(host, place) if path in record.files), None)
 
 
-def _others(host: str, place: HostPlace) -> list[InstallRecord]:
+def _other_records(host: str, place: HostPlace) -> list[InstallRecord]:
     return [install_record.read(other, place) for other in HOSTS if other != host]
 
 
-def _read(files: list[File], place: HostPlace) -> Iterator[tuple[File, bytes | None]]:
+def _read_all(files: list[File], place: HostPlace) -> Iterator[tuple[File, bytes | None]]:
     """Read each file; one error reports all malformed ones."""
     problems: list[str] = []
     contents: list[tuple[File, bytes | None]] = []
@@ -214,22 +218,22 @@ def _installed(file: File, current: bytes | None, entry: OriginalFile | None) ->
     return FileEdit(file.path, current, after, OriginalFile(before, install_record.digest(after), made_paths))
 
 
-def _still_wanted(file: File, entry: OriginalFile, host: str) -> bytes | None:
+def _wanted_original(file: File, entry: OriginalFile, host: str) -> bytes | None:
     """The original content, without our entries for projects that were disconnected in the meantime."""
     if entry.before is None or file.form == "text":
         return entry.before
     bare = entry.before.decode()
     for root in edits.other_workspaces(bare, file):
         if not install_record.read(host, HostPlace(root, "project", os.environ)).files:
-            rest = edits.without_entries(bare, file, made_paths=None, existed=False, every=True)
-            return None if rest is None else rest.encode()
+            remaining = edits.without_entries(bare, file, made_paths=None, existed=False, every=True)
+            return None if remaining is None else remaining.encode()
     return entry.before
 
 
 def _uninstalled(file: File, current: bytes | None, entry: OriginalFile | None, host: str) -> FileEdit | None:
     if current is None:
         return None
-    wanted = _still_wanted(file, entry, host) if entry is not None else None
+    wanted = _wanted_original(file, entry, host) if entry is not None else None
     if entry is not None and install_record.digest(current) == entry.after:
         return FileEdit(file.path, current, wanted)
     try:
@@ -282,7 +286,7 @@ def _own_folders(changes: list[FileEdit]) -> Iterator[Path]:
 
 def _apply(changes: list[FileEdit], remembered: InstallRecord | None) -> list[Path]:
     """Write all files or none."""
-    _still_as_read(changes)
+    _check_unchanged(changes)
     done: list[FileEdit] = []
     try:
         backups = install_record.write(remembered) if remembered else []
@@ -299,20 +303,20 @@ def _apply(changes: list[FileEdit], remembered: InstallRecord | None) -> list[Pa
     return backups
 
 
-def _still_as_read(changes: list[FileEdit]) -> None:
+def _check_unchanged(changes: list[FileEdit]) -> None:
     """Refuse if a file was changed after it was read: a running host writes to its own files."""
     for change in changes:
         try:
-            now = content_of(change.path)
+            current = content_of(change.path)
         except (FileNotFoundError, NotADirectoryError):
-            now = None
-        if now is not None and not change.path.stat().st_mode & 0o222:
+            current = None
+        if current is not None and not change.path.stat().st_mode & 0o222:
             # Replacing the file would succeed, but read-only says that it should not be changed.
             raise AccessDenied(
                 f"{change.path} is read-only. Nothing was changed.",
                 hint="Make it writable, or change it where it is made from (dotfiles, a package manager).",
             )
-        if now != change.before:
+        if current != change.before:
             raise Invalid(
                 f"{change.path} was changed by another program just now. Nothing was changed.",
                 hint="Run it again; if it happens again, close the host first.",
@@ -359,24 +363,24 @@ def _diff(change: FileEdit) -> str:
 
     old, new = ((data or b"").decode(errors="replace").splitlines() for data in (change.before, change.after))
     # Equal lines at both ends are left out first: difflib would take minutes for a file of megabytes.
-    start = _equal(old, new)
-    end = min(_equal(old[::-1], new[::-1]), len(old) - start, len(new) - start)
+    start = _common_prefix(old, new)
+    end = min(_common_prefix(old[::-1], new[::-1]), len(old) - start, len(new) - start)
     first, last = max(0, start - _CONTEXT), max(0, end - _CONTEXT)
     lines = unified_diff(old[first : len(old) - last], new[first : len(new) - last], lineterm="", n=_CONTEXT)
     # Without the two lines of file names, which repeat the title.
-    return "\n".join(_moved(line, first) for line in list(lines)[2:])
+    return "\n".join(_shifted_hunk(line, first) for line in list(lines)[2:])
 
 
 _CONTEXT = 2
 _HUNK = re.compile(r"^@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@")
 
 
-def _equal(lines: list[str], other: list[str]) -> int:
+def _common_prefix(lines: list[str], other: list[str]) -> int:
     pairs = enumerate(zip(lines, other, strict=False))
     return next((number for number, (a, b) in pairs if a != b), min(len(lines), len(other)))
 
 
-def _moved(line: str, by: int) -> str:
+def _shifted_hunk(line: str, by: int) -> str:
     match = _HUNK.match(line) if by else None
     if match is None:
         return line

@@ -27,8 +27,8 @@ class Verdict:
 
 
 def decisions(host: str, place: HostPlace) -> Iterator[Verdict]:
-    look = _LOOKS.get(host)
-    yield from look(place) if look else ()
+    check = _CHECKS.get(host)
+    yield from check(place) if check else ()
 
 
 def _read(path: Path) -> Mapping[str, Any]:
@@ -41,7 +41,7 @@ def _read(path: Path) -> Mapping[str, Any]:
     return tree if isinstance(tree, dict) else {}
 
 
-def _at(tree: Any, *keys: str) -> Any:
+def _value_at(tree: Any, *keys: str) -> Any:
     for key in keys:
         tree = tree.get(key) if isinstance(tree, dict) else None
     return tree
@@ -52,20 +52,20 @@ def _names_us(value: Any) -> bool:
 
 
 def _claude_code(place: HostPlace) -> Iterator[Verdict]:
-    moved = place.environ.get("CLAUDE_CONFIG_DIR")
-    own = Path(moved).expanduser() if moved else place.home / ".claude"
-    state = (own if moved else place.home) / ".claude.json"
+    relocated = place.environ.get("CLAUDE_CONFIG_DIR")
+    user_folder = Path(relocated).expanduser() if relocated else place.home / ".claude"
+    state = (user_folder if relocated else place.home) / ".claude.json"
     settings = [place.root / ".claude" / "settings.local.json", place.root / ".claude" / "settings.json"]
-    read = {path: _read(path) for path in (*settings, own / "settings.json")}
-    read[state] = _at(_read(state), "projects", str(place.root)) or {}
-    for path, tree in read.items():
-        if any(_names_us(_at(tree, key)) for key in ("disabledMcpjsonServers", "disabledMcpServers")):
+    trees = {path: _read(path) for path in (*settings, user_folder / "settings.json")}
+    trees[state] = _value_at(_read(state), "projects", str(place.root)) or {}
+    for path, tree in trees.items():
+        if any(_names_us(_value_at(tree, key)) for key in ("disabledMcpjsonServers", "disabledMcpServers")):
             yield Verdict(f"{path} has {SERVER} declined", "Take it off that list, or switch it on with /mcp.")
-        if _at(tree, "disableAllHooks") is True:
+        if _value_at(tree, "disableAllHooks") is True:
             yield Verdict(f"{path} switches all hooks off", "Take disableAllHooks out of it.")
     approved = any(
-        _at(tree, "enableAllProjectMcpServers") is True or _names_us(_at(tree, "enabledMcpjsonServers"))
-        for tree in read.values()
+        _value_at(tree, "enableAllProjectMcpServers") is True or _names_us(_value_at(tree, "enabledMcpjsonServers"))
+        for tree in trees.values()
     )
     if place.scope == "project" and not approved:
         yield Verdict("Claude Code asks about the server of .mcp.json at its next start: choose yes")
@@ -74,9 +74,9 @@ def _claude_code(place: HostPlace) -> Iterator[Verdict]:
 def _codex(place: HostPlace) -> Iterator[Verdict]:
     if place.scope == "user":
         return
-    moved = place.environ.get("CODEX_HOME")
-    path = (Path(moved).expanduser() if moved else place.home / ".codex") / "config.toml"
-    level = _at(_read(path), "projects", str(place.root), "trust_level")
+    relocated = place.environ.get("CODEX_HOME")
+    path = (Path(relocated).expanduser() if relocated else place.home / ".codex") / "config.toml"
+    level = _value_at(_read(path), "projects", str(place.root), "trust_level")
     if level == "untrusted":
         yield Verdict(f"{path} has {place.root} as untrusted", "Set its trust_level to trusted there.")
     elif level != "trusted":
@@ -87,7 +87,7 @@ def _copilot(place: HostPlace) -> Iterator[Verdict]:
     if place.scope == "user":
         return
     tree = _read(place.home / ".copilot" / "config.json")
-    trusted = [_at(tree, key) for key in ("trusted_folders", "trustedFolders")]
+    trusted = [_value_at(tree, key) for key in ("trusted_folders", "trustedFolders")]
     folders = {folder for listed in trusted if isinstance(listed, list) for folder in listed if isinstance(folder, str)}
     if not any(str(folder) in folders for folder in (place.root, *place.root.parents)):
         yield Verdict(
@@ -108,13 +108,13 @@ def _qwen(place: HostPlace) -> Iterator[Verdict]:
 
 def _excluded(place: HostPlace, name: str) -> Iterator[Verdict]:
     for path in (place.root / name / "settings.json", place.home / name / "settings.json"):
-        if _names_us(_at(_read(path), "mcp", "excluded")):
+        if _names_us(_value_at(_read(path), "mcp", "excluded")):
             yield Verdict(f"{path} excludes {SERVER}", "Take it out of mcp.excluded there.")
 
 
 def _folder_trust(place: HostPlace, title: str, name: str, *, by_default: bool) -> Iterator[Verdict]:
-    asked = _at(_read(place.home / name / "settings.json"), "security", "folderTrust", "enabled")
-    if place.scope == "user" or not (by_default if asked is None else asked):
+    enabled = _value_at(_read(place.home / name / "settings.json"), "security", "folderTrust", "enabled")
+    if place.scope == "user" or not (by_default if enabled is None else enabled):
         return
     path = place.home / name / "trustedFolders.json"
     levels = _read(path)
@@ -125,7 +125,7 @@ def _folder_trust(place: HostPlace, title: str, name: str, *, by_default: bool) 
         yield Verdict(f"{title} asks at its next start whether you trust the folder: choose to trust it")
 
 
-_LOOKS: Mapping[str, Callable[[HostPlace], Iterator[Verdict]]] = {
+_CHECKS: Mapping[str, Callable[[HostPlace], Iterator[Verdict]]] = {
     "claude-code": _claude_code,
     "codex": _codex,
     "copilot": _copilot,

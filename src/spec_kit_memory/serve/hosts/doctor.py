@@ -88,8 +88,8 @@ class Diagnosis(Answer):
 def diagnose(host: Host, *, root: Path, scope: str | None = None) -> Diagnosis:
     """Run all checks against the host's configuration; without a `scope`, in the one where we are connected."""
     places = [HostPlace(root, candidate, os.environ) for candidate in ("project", "user") if scope in (None, candidate)]
-    place = next((candidate for candidate in places if _entry(host, candidate)[1] is not None), places[0])
-    findings = tuple(_look(host, place))
+    place = next((candidate for candidate in places if _find_entry(host, candidate)[1] is not None), places[0])
+    findings = tuple(_all_findings(host, place))
     bad = [finding for finding in findings if not finding.ok]
     state = "everything is in order" if not bad else f"{len(bad)} of {len(findings)} checks failed"
     return Diagnosis(
@@ -102,9 +102,9 @@ def diagnose(host: Host, *, root: Path, scope: str | None = None) -> Diagnosis:
     )
 
 
-def _look(host: Host, place: HostPlace) -> Iterator[Finding]:
+def _all_findings(host: Host, place: HostPlace) -> Iterator[Finding]:
     again = f"skm install {host.name}" + (" --scope user" if place.scope == "user" else "")
-    file, entry = _entry(host, place)
+    file, entry = _find_entry(host, place)
     configuration = _configuration(file, entry, again)
     yield configuration
     if not configuration.ok:
@@ -145,14 +145,14 @@ def _workspace(entry: Any, place: HostPlace, again: str) -> Finding:
     """Does the entry name this project? An entry in a copied folder, or made elsewhere, names another one."""
     root, configured = place.root.resolve(), named_workspace(entry)
     if configured and "${" not in configured and Path(configured).resolve() != root:
-        gone = "" if Path(configured).is_dir() else ", which is not there"
-        return Finding("workspace", False, f"the entry names {configured}{gone}, not {root}", f"Run `{again}` here.")
+        missing = "" if Path(configured).is_dir() else ", which is not there"
+        return Finding("workspace", False, f"the entry names {configured}{missing}, not {root}", f"Run `{again}` here.")
     if not settings.load(root).may_have_index:
         return Finding("workspace", False, f"{root} has no index yet: hooks say nothing", "Run `skm index` there.")
     return Finding("workspace", True, str(root))
 
 
-def _entry(host: Host, place: HostPlace) -> tuple[File | None, Any]:
+def _find_entry(host: Host, place: HostPlace) -> tuple[File | None, Any]:
     """The host's current entry for our server, with its file; the first file that could have it if none does."""
     first: tuple[File, ConfigEntry] | None = None
     for file in host.files(place):
@@ -171,15 +171,15 @@ def _program(command: Sequence[str], again: str) -> Finding:
     mend = f"Run `{again}` with the skm you use."
     try:
         environment = os.environ | runnable.SAFE_PATH
-        done = subprocess.run(
+        result = subprocess.run(
             [*words, "--version"], capture_output=True, text=True, timeout=60, check=False, env=environment
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        gone = isinstance(error, FileNotFoundError) and Path(words[0]).exists()
-        reason = "the interpreter that its first line names is not there" if gone else error
+        missing_interpreter = isinstance(error, FileNotFoundError) and Path(words[0]).exists()
+        reason = "the interpreter that its first line names is not there" if missing_interpreter else error
         return Finding("program", False, f"{words[0]} cannot be run: {reason}", mend)
-    output_lines = (done.stdout or done.stderr).strip().splitlines()
-    ok = done.returncode == 0 and bool(output_lines) and output_lines[-1].startswith("spec-kit-memory")
+    output_lines = (result.stdout or result.stderr).strip().splitlines()
+    ok = result.returncode == 0 and bool(output_lines) and output_lines[-1].startswith("spec-kit-memory")
     return Finding(
         "program", ok, f"{words[0]}: {output_lines[-1] if output_lines else 'no answer'}", "" if ok else mend
     )
@@ -288,14 +288,14 @@ def _answers(
     assert process.stdout
     assert process.stderr
     error_lines: deque[bytes] = deque(maxlen=20)
-    listening = threading.Thread(target=error_lines.extend, args=(process.stderr,), daemon=True)
+    stderr_reader = threading.Thread(target=error_lines.extend, args=(process.stderr,), daemon=True)
     # A program that does not answer is killed, which also ends the reading below.
-    deadline = threading.Timer(ANSWER_SECONDS, _end, (process,))
+    deadline = threading.Timer(ANSWER_SECONDS, _kill, (process,))
     deadline.daemon = True
     answers = Answers({})
-    waiting = {message["id"] for message in messages if "id" in message}
+    unanswered = {message["id"] for message in messages if "id" in message}
     try:
-        listening.start()
+        stderr_reader.start()
         deadline.start()
         with suppress(BrokenPipeError):  # it has exited already; its standard error is read below
             process.stdin.write(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
@@ -304,9 +304,9 @@ def _answers(
             with suppress(ValueError, AttributeError, KeyError, TypeError):
                 message = json.loads(line)
                 result = message["result"] if "result" in message else _refusal(message["error"])
-                waiting.remove(message["id"])
+                unanswered.remove(message["id"])
                 answers.by_id[message["id"]] = ServerAnswer(result, time.monotonic() - started)
-            if not waiting:
+            if not unanswered:
                 break
     finally:
         deadline.cancel()
@@ -314,20 +314,20 @@ def _answers(
             process.stdin.close()
         with suppress(subprocess.TimeoutExpired):
             process.wait(STOP_SECONDS)
-        _end(process)
-        listening.join(STOP_SECONDS)
+        _kill(process)
+        stderr_reader.join(STOP_SECONDS)
         process.stdout.close()
-        if not listening.is_alive():
+        if not stderr_reader.is_alive():
             process.stderr.close()
-    if waiting:
-        words = [line.decode("utf-8", "replace").strip() for line in list(error_lines) if line.strip()]
-        late = time.monotonic() - started >= ANSWER_SECONDS
-        silence = f"nothing within {ANSWER_SECONDS:.0f} s" if late else "it ended without a word"
-        answers.last_words = words[-1] if words and not late else silence
+    if unanswered:
+        error_texts = [line.decode("utf-8", "replace").strip() for line in list(error_lines) if line.strip()]
+        timed_out = time.monotonic() - started >= ANSWER_SECONDS
+        fallback = f"nothing within {ANSWER_SECONDS:.0f} s" if timed_out else "it ended without a word"
+        answers.last_words = error_texts[-1] if error_texts and not timed_out else fallback
     return answers
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _kill(process: subprocess.Popen[bytes]) -> None:
     """Kill the program and its children, which would keep its output open."""
     with suppress(ProcessLookupError, PermissionError):
         if hasattr(os, "killpg"):
@@ -383,7 +383,7 @@ def _hook(event: str, words: Sequence[str], place: HostPlace) -> Finding:
     started = time.monotonic()
     stdin = json.dumps({"cwd": str(place.root)}).encode()
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             words,
             input=stdin,
             capture_output=True,
@@ -394,8 +394,8 @@ def _hook(event: str, words: Sequence[str], place: HostPlace) -> Finding:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return Finding(f"hook {event}", False, f"cannot be run: {error}", "Run `skm install` again.")
-    error_lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    ok = done.returncode == 0 and not error_lines
+    error_lines = result.stderr.decode("utf-8", "replace").strip().splitlines()
+    ok = result.returncode == 0 and not error_lines
     detail = f"ends after {(time.monotonic() - started) * 1000:.0f} ms" + (
         f": {error_lines[-1]}" if error_lines else ""
     )

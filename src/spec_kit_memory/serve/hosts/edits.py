@@ -43,15 +43,15 @@ def present(text: str, file: File) -> bool:
     """Does the file contain all our entries? Keys that a user added to them do not count as a change."""
     if file.form == "text":
         return text == file.text
-    tree = toml.parse(text) if file.form == "toml" else _tree(text)
-    return all(_stands(toml.find(tree, entry.path), entry) for entry in file.entries)
+    tree = toml.parse(text) if file.form == "toml" else _parse_json(text)
+    return all(_is_present(toml.find(tree, entry.path), entry) for entry in file.entries)
 
 
 def entry_in(file: File, path: tuple[str, ...]) -> Any:
     """The current value at that path in a host's file; None if the file or the value does not exist."""
     try:
         text = content_of(file.path).decode()
-        tree = toml.parse(text) if file.form == "toml" else _tree(text)
+        tree = toml.parse(text) if file.form == "toml" else _parse_json(text)
     except (OSError, UnicodeDecodeError, *Malformed):
         return None
     return toml.find(tree, path)
@@ -63,7 +63,7 @@ def problem_of(file: File) -> str:
         data = content_of(file.path)
         if file.form != "text":
             text = data.decode("utf-8")
-            _ = toml.parse(text) if file.form == "toml" else _tree(text)
+            _ = toml.parse(text) if file.form == "toml" else _parse_json(text)
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError as error:
@@ -75,26 +75,28 @@ def problem_of(file: File) -> str:
     return ""
 
 
-def _stands(stored: Any, entry: ConfigEntry) -> bool:
+def _is_present(stored: Any, entry: ConfigEntry) -> bool:
     if entry.mode == "default":
         return stored is not None
     if entry.mode == "item":
         ours = our_hooks(stored)
         # In a group that also has other hooks, `our_hooks` returns our hook without its group.
-        return len(ours) == 1 and any(_covers(ours[0], value) for value in (entry.value, *hooks_of_group(entry.value)))
+        return len(ours) == 1 and any(
+            _contains(ours[0], value) for value in (entry.value, *hooks_of_group(entry.value))
+        )
     return isinstance(stored, dict) and all(stored.get(key) == value for key, value in entry.value.items())
 
 
-def _covers(stored: Any, value: Any) -> bool:
+def _contains(stored: Any, value: Any) -> bool:
     """Does `stored` contain everything in `value`? Additional keys are allowed."""
     if isinstance(value, dict):
-        return isinstance(stored, dict) and all(_covers(stored.get(key), part) for key, part in value.items())
+        return isinstance(stored, dict) and all(_contains(stored.get(key), part) for key, part in value.items())
     if isinstance(value, list):
-        return isinstance(stored, list) and len(stored) == len(value) and all(map(_covers, stored, value))
+        return isinstance(stored, list) and len(stored) == len(value) and all(map(_contains, stored, value))
     return bool(stored == value)
 
 
-def _tree(text: str) -> dict[str, Any]:
+def _parse_json(text: str) -> dict[str, Any]:
     if jsonc.is_blank(text):
         return {}
     root = jsonc.parse(text)
@@ -108,11 +110,11 @@ def made_by(text: str | None, file: File) -> Containers:
     """Paths of the objects and lists that adding our entries will create."""
     if file.form == "text":
         return frozenset()
-    tree = toml.parse(text or "") if file.form == "toml" else _tree(text or "")
-    return frozenset(path for path in _around(file) if toml.find(tree, path) is None)
+    tree = toml.parse(text or "") if file.form == "toml" else _parse_json(text or "")
+    return frozenset(path for path in _container_paths(file) if toml.find(tree, path) is None)
 
 
-def _around(file: File) -> list[tuple[str, ...]]:
+def _container_paths(file: File) -> list[tuple[str, ...]]:
     """Paths of the containers of our entries, innermost first."""
     paths = {entry.path[:depth] for entry in file.entries for depth in range(1, len(entry.path))}
     paths |= {entry.path for entry in file.entries if entry.mode == "item"}
@@ -127,7 +129,7 @@ def with_entries(text: str | None, file: File) -> str:
         return file.text
     if file.form == "toml":
         return _with_tables(text or "", file)
-    _tree(text or "")
+    _parse_json(text or "")
     # A file that has only comments keeps them, above our entries.
     new_text = (text if text and text.strip(f"{MARK} \t\r\n") else "") if jsonc.is_blank(text or "") else text or ""
     new_text += "{}\n" if jsonc.is_blank(new_text) else ""
@@ -142,12 +144,12 @@ def _put(text: str, entry: ConfigEntry) -> str:
     if entry.mode == "default":
         return text if node is not None else jsonc.put(text, entry.path, entry.value)
     if entry.mode == "item":
-        if node is not None and _stands(node.value, entry):
+        if node is not None and _is_present(node.value, entry):
             return text
         return jsonc.append(_without_items(text, entry.path), entry.path, entry.value)
     if node is None:
         return jsonc.put(text, entry.path, entry.value)
-    if _stands(node.value, entry):
+    if _is_present(node.value, entry):
         return text
     members = node.value if isinstance(node.value, dict) else {}
     return jsonc.put(text, entry.path, {**members, **entry.value})
@@ -155,11 +157,11 @@ def _put(text: str, entry: ConfigEntry) -> str:
 
 def _with_tables(text: str, file: File) -> str:
     for entry in file.entries:
-        there = toml.find(toml.parse(text), entry.path)
-        if _stands(there, entry):
+        current = toml.find(toml.parse(text), entry.path)
+        if _is_present(current, entry):
             continue
-        more = isinstance(there, dict) and set(there) - set(entry.value)
-        text = (toml.change if more else toml.put)(text, entry.path, entry.value)
+        has_other_keys = isinstance(current, dict) and set(current) - set(entry.value)
+        text = (toml.change if has_other_keys else toml.put)(text, entry.path, entry.value)
     return text
 
 
@@ -196,13 +198,13 @@ def without_entries(
 
 def other_workspaces(text: str, file: File) -> list[Path]:
     """Projects that the file's current server entries name, if they are not the one in `file.entries`."""
-    tree = toml.parse(text) if file.form == "toml" else _tree(text)
+    tree = toml.parse(text) if file.form == "toml" else _parse_json(text)
     pairs = [
         (named_workspace(toml.find(tree, entry.path)), named_workspace(entry.value))
         for entry in file.entries
         if entry.mode == "member"
     ]
-    return [Path(there) for there, expected in pairs if there and expected and there != expected]
+    return [Path(current) for current, expected in pairs if current and expected and current != expected]
 
 
 def _without_tables(text: str, file: File, original: str) -> str:
@@ -213,48 +215,52 @@ def _without_tables(text: str, file: File, original: str) -> str:
 
 
 def _without_members(text: str, file: File, made_paths: Collection[tuple[str, ...]] | None, original: str) -> str:
-    before, first = text, None if jsonc.is_blank(original) else jsonc.parse(original)
+    before, original_root = text, None if jsonc.is_blank(original) else jsonc.parse(original)
     for entry in file.entries:
         if entry.mode == "member":
-            theirs = first and jsonc.find(first, entry.path)
-            ours = jsonc.find(jsonc.parse(text), entry.path)
-            if theirs and ours:
-                text = text[: ours.start] + original[theirs.start : theirs.end] + text[ours.end :]
+            original_node = original_root and jsonc.find(original_root, entry.path)
+            current_node = jsonc.find(jsonc.parse(text), entry.path)
+            if original_node and current_node:
+                text = (
+                    text[: current_node.start]
+                    + original[original_node.start : original_node.end]
+                    + text[current_node.end :]
+                )
             else:
                 text = jsonc.remove(text, entry.path)
         elif entry.mode == "item":
             text = _without_items(text, entry.path)
     if text == before:
         return text
-    for path in _around(file):
+    for path in _container_paths(file):
         node = jsonc.find(jsonc.parse(text), path)
         if node is None or node.kind == "value" or node.members:
             continue
         if made_paths is None or path in made_paths:
             text = jsonc.remove(text, path)
-        elif first:
-            text = _as_empty_as_before(text, path, original)
+        elif original_root:
+            text = _restore_spacing(text, path, original)
     return text
 
 
 def _without_defaults(text: str, file: File, original: str) -> str:
     """Remove the defaults that we added, which the original file did not have."""
-    then = _tree(original)
+    original_tree = _parse_json(original)
     for entry in file.entries:
         node = jsonc.find(jsonc.parse(text), entry.path) if entry.mode == "default" else None
-        if node and node.value == entry.value and toml.find(then, entry.path) is None:
+        if node and node.value == entry.value and toml.find(original_tree, entry.path) is None:
             text = jsonc.remove(text, entry.path)
-    return text if jsonc.is_blank(original) else _as_empty_as_before(text, (), original)
+    return text if jsonc.is_blank(original) else _restore_spacing(text, (), original)
 
 
-def _as_empty_as_before(text: str, path: tuple[str, ...], original: str) -> str:
+def _restore_spacing(text: str, path: tuple[str, ...], original: str) -> str:
     """Give an object or list that is empty again its original spacing; if it has a new comment, leave it alone."""
-    now, then = jsonc.find(jsonc.parse(text), path), jsonc.find(jsonc.parse(original), path)
-    if not now or not then or now.members or then.members or now.kind != then.kind:
+    node, original_node = jsonc.find(jsonc.parse(text), path), jsonc.find(jsonc.parse(original), path)
+    if not node or not original_node or node.members or original_node.members or node.kind != original_node.kind:
         return text
-    inside, before = text[now.start : now.end], original[then.start : then.end]
-    same = "".join(inside.split()) == "".join(before.split())
-    return text[: now.start] + before + text[now.end :] if same else text
+    current_text, original_text = text[node.start : node.end], original[original_node.start : original_node.end]
+    same = "".join(current_text.split()) == "".join(original_text.split())
+    return text[: node.start] + original_text + text[node.end :] if same else text
 
 
 def _without_items(text: str, path: tuple[str, ...]) -> str:
@@ -275,14 +281,14 @@ def _without_items(text: str, path: tuple[str, ...]) -> str:
 def _is_empty(text: str, file: File) -> bool:
     if file.form == "toml":
         return not text.strip()
-    return not set(_tree(text)) - {entry.path[0] for entry in file.entries if entry.mode == "default"}
+    return not set(_parse_json(text)) - {entry.path[0] for entry in file.entries if entry.mode == "default"}
 
 
 # --- checking -----------------------------------------------------------------------------------
 
 
 def _compare(before: str, after: str, file: File) -> None:
-    if _stripped(_tree(before), file) != _stripped(_tree(after), file):
+    if _stripped(_parse_json(before), file) != _stripped(_parse_json(after), file):
         raise jsonc.Malformed("the file cannot be edited without changing more than our entries: edit it by hand")
 
 
@@ -297,7 +303,7 @@ def _stripped(tree: dict[str, Any], file: File) -> dict[str, Any]:
             parent[entry.path[-1]] = [_not_ours(item) for item in parent[entry.path[-1]] if not is_ours(item)]
         elif entry.mode == "member" or parent[entry.path[-1]] == entry.value:
             del parent[entry.path[-1]]
-    for path in _around(file):
+    for path in _container_paths(file):
         parent = toml.find(copy, path[:-1])
         if isinstance(parent, dict) and parent.get(path[-1]) in ({}, []):
             del parent[path[-1]]

@@ -162,7 +162,7 @@ def hooks_of_group(item: Any) -> list[Any]:
 def our_hooks(items: Any) -> list[Any]:
     """Our hooks in a list: whole items, and single hooks from groups that also have others."""
     listed = items if isinstance(items, list) else []
-    return [found for item in listed for found in ([item] if is_ours(item) else filter(is_ours, hooks_of_group(item)))]
+    return [hook for item in listed for hook in ([item] if is_ours(item) else filter(is_ours, hooks_of_group(item)))]
 
 
 def argv(entry: Any) -> list[str]:
@@ -226,8 +226,8 @@ def _claude_code(place: HostPlace) -> list[File]:
     if place.scope == "project":
         servers = place.root / ".mcp.json"
     else:
-        moved = place.environ.get("CLAUDE_CONFIG_DIR")
-        servers = (Path(moved).expanduser() if moved else place.home) / ".claude.json"
+        relocated = place.environ.get("CLAUDE_CONFIG_DIR")
+        servers = (Path(relocated).expanduser() if relocated else place.home) / ".claude.json"
     return [
         # Claude Code starts servers in the project, so the entry need not name it.
         File(servers, "json", (ConfigEntry(("mcpServers", SERVER), {"type": "stdio", **_launch(place.serve())}),)),
@@ -509,8 +509,8 @@ def _qwen_notes(place: HostPlace) -> list[str]:
 
 def _cline(place: HostPlace) -> list[File]:
     """Cline has one list of servers per user, so an entry for a project names that project."""
-    moved = place.environ.get("CLINE_DATA_DIR")
-    data = Path(moved).expanduser() if moved else place.home / ".cline" / "data"
+    relocated = place.environ.get("CLINE_DATA_DIR")
+    data = Path(relocated).expanduser() if relocated else place.home / ".cline" / "data"
     argv = place.serve(str(place.root)) if place.scope == "project" else place.serve()
     value = {"transport": {"type": "stdio", **_launch(argv)}}
     return [File(data / "settings" / "cline_mcp_settings.json", "json", (ConfigEntry(("mcpServers", SERVER), value),))]

@@ -55,8 +55,8 @@ def digest(data: bytes) -> str:
 
 
 def _folder(host: str, place: HostPlace) -> Path:
-    whose = digest(str(place.root).encode())[:12] if place.scope == "project" else "user"
-    return settings.user_folder(place.environ) / "hosts" / f"{host}-{whose}"
+    suffix = digest(str(place.root).encode())[:12] if place.scope == "project" else "user"
+    return settings.user_folder(place.environ) / "hosts" / f"{host}-{suffix}"
 
 
 def read(host: str, place: HostPlace) -> InstallRecord:

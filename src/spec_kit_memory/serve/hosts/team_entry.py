@@ -63,8 +63,8 @@ def remote_files(host: Host, place: HostPlace, url: str) -> list[File]:
     """The host's file of servers with the team server's entry; hooks and commands belong to the local server."""
     reference, form = _FORMS[host.name]
     wanted = reference or "" if place.environ.get(VARIABLE) else ""
-    file, entry = _servers(host, place)
-    defaults = tuple(one for one in file.entries if one.mode == "default")
+    file, entry = _server_entry(host, place)
+    defaults = tuple(entry for entry in file.entries if entry.mode == "default")
     value = form(url, wanted)
     if host.name == "opencode" and "servers" in entry.path:
         del value["enabled"]  # the nested form has no such key
@@ -78,7 +78,7 @@ def with_remote(files: list[File]) -> list[File]:
             file,
             entries=(
                 *file.entries,
-                *(ConfigEntry((*one.path[:-1], REMOTE), {}) for one in file.entries if _is_server(one)),
+                *(ConfigEntry((*entry.path[:-1], REMOTE), {}) for entry in file.entries if _is_server(entry)),
             ),
         )
         for file in files
@@ -93,9 +93,9 @@ def remote_notes(host: Host, place: HostPlace) -> list[str]:
     return [f"{host.title} signs in by OAuth at its first use. Where the server has no sign-in, {how}."]
 
 
-def _servers(host: Host, place: HostPlace) -> tuple[File, ConfigEntry]:
-    found = ((file, one) for file in host.files(place) for one in file.entries if _is_server(one))
-    return next(found)
+def _server_entry(host: Host, place: HostPlace) -> tuple[File, ConfigEntry]:
+    entries = ((file, entry) for file in host.files(place) for entry in file.entries if _is_server(entry))
+    return next(entries)
 
 
 def _is_server(entry: ConfigEntry) -> bool:

@@ -89,28 +89,28 @@ def change(text: str, path: Sequence[str], value: Mapping[str, Any]) -> str:
 
 def _assignment(lines: Sequence[str], start: int, key: str) -> tuple[int, int]:
     """The line that assigns a key, and over how many lines; `start` and 0 if the table does not have the key."""
-    sets = re.compile(rf"[ \t]*(?:{re.escape(key)}|\"{re.escape(key)}\"|'{re.escape(key)}')[ \t]*=")
-    for at in range(start, len(lines)):
-        if _HEADER.match(lines[at]):
+    assignment = re.compile(rf"[ \t]*(?:{re.escape(key)}|\"{re.escape(key)}\"|'{re.escape(key)}')[ \t]*=")
+    for first in range(start, len(lines)):
+        if _HEADER.match(lines[first]):
             break
-        if sets.match(lines[at]):
-            for count in range(1, len(lines) - at + 1):
+        if assignment.match(lines[first]):
+            for count in range(1, len(lines) - first + 1):
                 with suppress(tomllib.TOMLDecodeError):
-                    tomllib.loads("".join(lines[at : at + count]))
-                    return at, count
+                    tomllib.loads("".join(lines[first : first + count]))
+                    return first, count
     return start, 0
 
 
 def restored(text: str, path: Sequence[str], original: str) -> str:
     """Append the table at `path` exactly as the original has it; unchanged if the original has none."""
-    table = [line for line, ours in _marked(_without_block(original, path), path) if ours]
-    there = find(parse(original), path)
-    if there is None or not table or find(parse(text), path) is not None:
+    table_lines = [line for line, ours in _marked(_without_block(original, path), path) if ours]
+    value = find(parse(original), path)
+    if value is None or not table_lines or find(parse(text), path) is not None:
         return text
     newline = "\r\n" if "\r\n" in text else "\n"
     gap = "" if not text else newline if text.endswith("\n") else newline * 2
-    new_text = text + gap + "".join(table)
-    _check(text, new_text, path, there)
+    new_text = text + gap + "".join(table_lines)
+    _check(text, new_text, path, value)
     return new_text
 
 
@@ -149,16 +149,16 @@ def _marked(text: str, path: Sequence[str]) -> list[tuple[str, bool]]:
 
     A comment right before the next table belongs to that next table.
     """
-    ours = _header_of(path)
+    header = _header_of(path)
     lines: list[tuple[str, bool]] = []
-    inside, spoken = False, 0  # `spoken`: trailing comment and blank lines of our table so far
+    inside, trailing = False, 0  # `trailing`: number of trailing comment and blank lines of our table so far
     for line in _LINE.findall(text):
         if _HEADER.match(line):
-            was, inside = inside, bool(ours.match(line))
-            if was and not inside and spoken:
-                lines[-spoken:] = [(comment, False) for comment, _ in lines[-spoken:]]
-        blank, remark = not line.strip(), line.lstrip().startswith("#")
-        spoken = spoken + 1 if remark or (blank and spoken) else 0
+            was_inside, inside = inside, bool(header.match(line))
+            if was_inside and not inside and trailing:
+                lines[-trailing:] = [(comment, False) for comment, _ in lines[-trailing:]]
+        blank, comment_line = not line.strip(), line.lstrip().startswith("#")
+        trailing = trailing + 1 if comment_line or (blank and trailing) else 0
         lines.append((line, inside))
     return lines
 

@@ -25,7 +25,13 @@ from spec_kit_memory.core.loopback import is_loopback
 from spec_kit_memory.core.memory import Scope as MemoryScope
 from spec_kit_memory.errors import BadParameter, MissingParameter, SpecKitMemoryError
 from spec_kit_memory.serve.http.auth import BearerToken, Token, read_token
-from spec_kit_memory.serve.mcp.workspace_handle import STOPPING, TOLD_SECONDS, LiveWorkspace, must_exist, open_at
+from spec_kit_memory.serve.mcp.workspace_handle import (
+    SIGNAL_GRACE_SECONDS,
+    STOPPING,
+    LiveWorkspace,
+    must_exist,
+    open_at,
+)
 from spec_kit_memory.serve.page.access import PageAccess
 from spec_kit_memory.settings.own_folders import personal_vault
 
@@ -81,7 +87,7 @@ def application(
     guarded: ASGIApp = BearerToken(app, token) if token else app
     if checker:
         guarded = sign_in.SignIn(app, checker, audience=checker.audience, largest_body_bytes=LARGEST_BODY_BYTES)
-    return _Doors(guarded, live, page) if page else guarded
+    return _PathRouter(guarded, live, page) if page else guarded
 
 
 def transport_security(names: Sequence[str]) -> TransportSecuritySettings:
@@ -103,7 +109,7 @@ class Closing(Protocol):
     def close(self, *, seconds: float) -> bool: ...
 
 
-class _Doors:
+class _PathRouter:
     """Routes requests to MCP or to the page, which is loaded at its first request."""
 
     def __init__(self, mcp: ASGIApp, live: LiveWorkspace, access: PageAccess) -> None:
@@ -146,7 +152,7 @@ def serve_http(
     audience: str | None = None,
 ) -> None:
     """Serve until stopped."""
-    root = _place(workspace)
+    root = _workspace_folder(workspace)
     _refuse_personal(root)
     scope = _scope(root, flags)
     token = read_token(
@@ -206,10 +212,10 @@ def serve_page(*, workspace: str | None, flags: Mapping[str, object], port: int,
         opening = threading.Timer(0.2, webbrowser.open, (address,))
         opening.daemon = True
         opening.start()
-    run(_PageAlone(page_app(live, access)), listening, live)
+    run(_PageOnly(page_app(live, access)), listening, live)
 
 
-class _PageAlone:
+class _PageOnly:
     """Answers ASGI's lifespan messages, which the page's application lacks; `run` closes the workspace."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -250,12 +256,12 @@ def run(app: ASGIApp, listening: socket.socket, live: Closing) -> None:
         server.run(sockets=[listening])
     finally:
         listening.close()
-        if not live.close(seconds=TOLD_SECONDS):
+        if not live.close(seconds=SIGNAL_GRACE_SECONDS):
             sys.stderr.flush()
             os._exit(0)  # a thread is still running
 
 
-def _place(workspace: str | None) -> Path:
+def _workspace_folder(workspace: str | None) -> Path:
     """The workspace's folder, which its token is stored under, even if the workspace cannot be opened yet."""
     try:
         return settings.find_root(workspace=workspace)
@@ -296,8 +302,8 @@ def _checker(
 def _announce(
     host: str, port: int, token: Token | None, page: PageAccess | None, checker: TokenChecker | None = None
 ) -> None:
-    shown = f"[{host}]" if ":" in host else host
-    lines = [f"Serving MCP at http://{shown}:{port}{PATH}"]
+    shown_host = f"[{host}]" if ":" in host else host
+    lines = [f"Serving MCP at http://{shown_host}:{port}{PATH}"]
     if checker is not None:
         lines.append(f"Requests need an access token of {checker.issuer.url} for {checker.audience}.")
         lines += ["The token that you gave is taken as well."] if token else []
@@ -312,8 +318,8 @@ def _announce(
         ]
     if page is not None:
         invited = f"?token={page.invite()}" if token is not None and is_loopback(host) else ""
-        how = " (this address works once; after that the token signs in)" if invited else ""
-        lines.append(f"The page for people is at http://{shown}:{port}/{invited}{how}")
+        explanation = " (this address works once; after that the token signs in)" if invited else ""
+        lines.append(f"The page for people is at http://{shown_host}:{port}/{invited}{explanation}")
     sys.stderr.write("\n".join(lines) + "\n")
     sys.stderr.flush()
 
@@ -326,18 +332,18 @@ def _stops_on_signal(server: Any) -> Iterator[None]:
         if server.should_exit:
             os._exit(0)
         server.should_exit = True
-        last = threading.Timer(GRACE_SECONDS + TOLD_SECONDS + 1, os._exit, (0,))
-        last.daemon = True
-        last.start()
+        watchdog = threading.Timer(GRACE_SECONDS + SIGNAL_GRACE_SECONDS + 1, os._exit, (0,))
+        watchdog.daemon = True
+        watchdog.start()
 
-    before = {name: signal.signal(getattr(signal, name), stop) for name in STOPPING}
+    previous_handlers = {name: signal.signal(getattr(signal, name), stop) for name in STOPPING}
     try:
         yield
     finally:
         # Once stopping, the handler stays: a second Ctrl-C while the workspace is closing exits immediately too.
         for name in STOPPING:
             if not server.should_exit:
-                signal.signal(getattr(signal, name), before[name])
+                signal.signal(getattr(signal, name), previous_handlers[name])
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -109,8 +109,8 @@ def kept_token(workspace: Path, scope: MemoryScope = MemoryScope()) -> Token:  #
     A server that is restricted to one scope has its own token, so that Ada's does not give access to Ben's notes.
     """
     folder = settings.user_state_folder(otherwise=OTHERWISE) / "tokens"
-    whose = b"" if scope == MemoryScope() else repr(scope).encode("utf-8", "backslashreplace")
-    name = hashlib.sha256(os.fsencode(os.path.realpath(workspace)) + b"\0" + whose).hexdigest()[:24]
+    scope_key = b"" if scope == MemoryScope() else repr(scope).encode("utf-8", "backslashreplace")
+    name = hashlib.sha256(os.fsencode(os.path.realpath(workspace)) + b"\0" + scope_key).hexdigest()[:24]
     path = folder / f"{name}.token"
     try:
         settings.make_private_folder(folder)
@@ -137,10 +137,10 @@ def _private_text(path: Path) -> str | None:
     except OSError:
         return ""
     with os.fdopen(descriptor, "rb") as file:
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             return ""
-        if sys.platform != "win32" and (facts.st_uid != os.geteuid() or facts.st_mode & 0o077):
+        if sys.platform != "win32" and (status.st_uid != os.geteuid() or status.st_mode & 0o077):
             return ""
         return file.read(LARGEST_FILE).decode("ascii", "replace").strip()
 
@@ -175,7 +175,7 @@ class BearerToken:
         self._digest = hashlib.sha256(token.encode()).digest()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "lifespan" and not self._carried(scope.get("headers", ())):
+        if scope["type"] != "lifespan" and not self._has_token(scope.get("headers", ())):
             if scope["type"] == "http":
                 await self._refuse(scope, receive, send)
             return  # only HTTP is served
@@ -195,11 +195,11 @@ class BearerToken:
         headers = {"WWW-Authenticate": "Bearer", "Connection": "close"}
         await JSONResponse(body, status_code=401, headers=headers)(scope, receive, send)
 
-    def _carried(self, headers: Sequence[tuple[bytes, bytes]]) -> bool:
-        given = [value for name, value in headers if name.lower() == b"authorization"]
-        if len(given) != 1:
+    def _has_token(self, headers: Sequence[tuple[bytes, bytes]]) -> bool:
+        values = [value for name, value in headers if name.lower() == b"authorization"]
+        if len(values) != 1:
             return False
-        scheme, _, token = given[0].partition(b" ")
+        scheme, _, token = values[0].partition(b" ")
         # Digests have equal lengths, so the time of the comparison reveals nothing about the token.
-        same = hmac.compare_digest(hashlib.sha256(token.strip()).digest(), self._digest)
-        return scheme.lower() == b"bearer" and same
+        is_equal = hmac.compare_digest(hashlib.sha256(token.strip()).digest(), self._digest)
+        return scheme.lower() == b"bearer" and is_equal

@@ -176,9 +176,9 @@ def _signing_key(entry: Mapping[str, Any]) -> SigningKey | None:
         return None
     if algorithm is not None and ALGORITHMS.get(str(algorithm)) != kind:
         return None
-    wanted = algorithm or next(name for name, type_ in ALGORITHMS.items() if type_ == kind)
+    algorithm_name = algorithm or next(name for name, type_ in ALGORITHMS.items() if type_ == kind)
     try:
-        key = jwt.PyJWK(dict(entry), algorithm="ES256" if kind == "EC" else wanted).key
+        key = jwt.PyJWK(dict(entry), algorithm="ES256" if kind == "EC" else algorithm_name).key
     except (jwt.PyJWTError, ValueError, TypeError, KeyError):
         return None
     if kind == "RSA" and key.key_size < SMALLEST_RSA_BITS:

@@ -57,25 +57,25 @@ class _Guarded(H11Protocol):
     limits: ClassVar[Limits] = Limits()
     _phase: Any = None  # h11's state of the client: what it has to send next
     _timer: asyncio.TimerHandle | None = None
-    _stalled: asyncio.TimerHandle | None = None
+    _write_timer: asyncio.TimerHandle | None = None
     _opened = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._opened = time.monotonic()
-        self._follow()
+        self._restart_deadline()
         if len(self.connections) > self.limits.connections:
             self._make_room()
 
     def _make_room(self) -> None:
-        others = [one for one in self.connections if isinstance(one, _Guarded) and one is not self]
-        for waiting in (
-            [one for one in others if one._phase is h11.IDLE],
-            [one for one in others if one._phase is h11.SEND_BODY],
-            [one for one in others if one._is_stream()],
+        others = [other for other in self.connections if isinstance(other, _Guarded) and other is not self]
+        for candidates in (
+            [other for other in others if other._phase is h11.IDLE],
+            [other for other in others if other._phase is h11.SEND_BODY],
+            [other for other in others if other._is_stream()],
         ):
-            if waiting:
-                min(waiting, key=lambda one: one._opened)._drop()
+            if candidates:
+                min(candidates, key=lambda other: other._opened)._drop()
                 return
         self._drop()
 
@@ -90,13 +90,13 @@ class _Guarded(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self._follow()
+        self._restart_deadline()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._follow()
+        self._restart_deadline()
 
-    def _follow(self) -> None:
+    def _restart_deadline(self) -> None:
         """Start a new deadline when the client's state changes; none while it has nothing to send."""
         phase = self.conn.their_state
         if phase is self._phase:
@@ -109,15 +109,15 @@ class _Guarded(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._stalled = self.loop.call_later(self.limits.write_seconds, self._drop)
+        self._write_timer = self.loop.call_later(self.limits.write_seconds, self._drop)
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        if self._stalled is not None:
-            self._stalled.cancel()
+        if self._write_timer is not None:
+            self._write_timer.cancel()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        for timer in (self._timer, self._stalled):
+        for timer in (self._timer, self._write_timer):
             if timer is not None:
                 timer.cancel()
         super().connection_lost(exc)
@@ -129,19 +129,19 @@ class _Guarded(H11Protocol):
 def calm_log() -> logging.Handler:
     """A handler for standard error that limits the length and the rate of messages."""
     handler = logging.StreamHandler()
-    handler.setFormatter(_Short("%(levelname)s %(name)s: %(message)s"))
-    handler.addFilter(_Few())
+    handler.setFormatter(_Truncating("%(levelname)s %(name)s: %(message)s"))
+    handler.addFilter(_RateLimit())
     return handler
 
 
-class _Short(logging.Formatter):
+class _Truncating(logging.Formatter):
     LONGEST = 4_000
 
     def format(self, record: logging.LogRecord) -> str:
         return super().format(record)[: self.LONGEST]
 
 
-class _Few(logging.Filter):
+class _RateLimit(logging.Filter):
     """Passes at most PER_MINUTE messages of one kind; the next one says how many were left out."""
 
     PER_MINUTE = 10
@@ -155,12 +155,12 @@ class _Few(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         kind, now = (record.pathname, record.lineno), self._clock()
-        begun, count = self._kinds.get(kind, (now, 0))
-        if now - begun >= 60:
+        started, count = self._kinds.get(kind, (now, 0))
+        if now - started >= 60:
             if (left_out := count - self.PER_MINUTE) > 0:
                 record.msg, record.args = f"{record.getMessage()} ({left_out:,} more like it before)", None
-            begun, count = now, 0
+            started, count = now, 0
         if len(self._kinds) >= self._MOST_KINDS:
             self._kinds.clear()
-        self._kinds[kind] = (begun, count + 1)
+        self._kinds[kind] = (started, count + 1)
         return count < self.PER_MINUTE

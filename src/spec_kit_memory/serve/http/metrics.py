@@ -84,7 +84,7 @@ class Measured:
             seconds, kind = time.perf_counter() - started, self._kind_of(scope["path"])
             self._metrics.count(kind, status, seconds)
             fields = {"kind": kind, "method": scope["method"], "status": status, "ms": round(seconds * 1000, 1)}
-            self._log.info("request", extra={"told": fields})
+            self._log.info("request", extra={"request_fields": fields})
 
 
 class JsonLines(logging.Formatter):
@@ -96,7 +96,7 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage()[: self.LONGEST],
-            **getattr(record, "told", {}),
+            **getattr(record, "request_fields", {}),
         }
         if record.exc_info and record.exc_info[0] is not None:
             # Only the exception's type and location: its message may contain text of a memory.

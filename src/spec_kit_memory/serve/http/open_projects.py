@@ -90,19 +90,19 @@ class OpenProjects:
         finally:
             with self._lock:
                 entry.users -= 1
-                gone = self._beyond()
-            for one in gone:
-                one.live.close()
+                evicted = self._evict()
+            for project in evicted:
+                project.live.close()
 
-    def _beyond(self) -> list[_Open]:
+    def _evict(self) -> list[_Open]:
         """Remove idle projects, least recently used first, until the rest fits; the last used one always stays."""
-        gone = []
+        evicted = []
         for name in list(self._open)[:-1]:
-            if sum(one.size for one in self._open.values()) <= self._most:
+            if sum(project.size for project in self._open.values()) <= self._most:
                 break
             if not self._open[name].users:
-                gone.append(self._open.pop(name))
-        return gone
+                evicted.append(self._open.pop(name))
+        return evicted
 
     def close(self, *, seconds: float = 5.0) -> bool:
         with self._lock:

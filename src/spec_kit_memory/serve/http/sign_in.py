@@ -136,7 +136,7 @@ class TokenChecker:
     kept_claims: frozenset[str] = frozenset()  # claims that rights are derived from
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        if self.static_token is not None and _same(token, self.static_token):
+        if self.static_token is not None and _equal_secrets(token, self.static_token):
             return AccessToken(token="", client_id=STATIC_ISSUER, scopes=list(SCOPES), claims={"iss": STATIC_ISSUER})
         if len(token) > LONGEST_TOKEN:
             return None
@@ -206,9 +206,11 @@ class TokenChecker:
             raise jwt.ImmatureSignatureError
 
 
-def _same(given: str, wanted: str) -> bool:
-    one, other = (hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in (given, wanted))
-    return hmac.compare_digest(one, other)
+def _equal_secrets(given: str, wanted: str) -> bool:
+    given_digest, wanted_digest = (
+        hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in (given, wanted)
+    )
+    return hmac.compare_digest(given_digest, wanted_digest)
 
 
 def _scopes(claims: Mapping[str, Any]) -> list[str]:
@@ -259,8 +261,8 @@ class SignIn:
         if scope["path"].startswith(PATH_OF_METADATA):
             await self._app(scope, receive, send)
             return
-        given = [value for name, value in scope.get("headers", ()) if name.lower() == b"authorization"]
-        scheme, _, token = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
+        values = [value for name, value in scope.get("headers", ()) if name.lower() == b"authorization"]
+        scheme, _, token = values[0].partition(b" ") if len(values) == 1 else (b"", b"", b"")
         if scheme.lower() != b"bearer" or not token.strip():
             await self._refuse(send, 401, scopes=(READ,), text="Sign in first: an access token is needed.")
             return
@@ -343,10 +345,10 @@ async def _read_body(receive: Receive, largest: int) -> tuple[bytes, Receive]:
         size += len(message.get("body", b""))
         if message["type"] != "http.request" or not message.get("more_body", False):
             break
-    waiting = iter(messages)
+    buffered = iter(messages)
 
-    async def again() -> Message:
-        return next(waiting, None) or await receive()
+    async def replay() -> Message:
+        return next(buffered, None) or await receive()
 
     whole = b"".join(message.get("body", b"") for message in messages)
-    return (whole if size <= largest else b""), again
+    return (whole if size <= largest else b""), replay

@@ -41,7 +41,7 @@ from spec_kit_memory.serve.http.app import (
 from spec_kit_memory.serve.http.metrics import JsonLines, Measured, Metrics
 from spec_kit_memory.serve.http.open_projects import OpenProjects
 from spec_kit_memory.serve.http.team_sign_in import ServedNames, TeamChecker, access_of
-from spec_kit_memory.serve.mcp.workspace_handle import TOLD_SECONDS
+from spec_kit_memory.serve.mcp.workspace_handle import SIGNAL_GRACE_SECONDS
 from spec_kit_memory.team.database import TeamDatabase
 from spec_kit_memory.team.keeper import Keeper
 from spec_kit_memory.team.project_workspace import open_project
@@ -132,7 +132,7 @@ def team_application(
     )
     audience = jwt.audience if jwt else None
     signed_in = SignIn(mcp, team.checker, audience=audience, largest_body_bytes=LARGEST_BODY_BYTES)
-    return Measured(_TeamDoors(signed_in, _own_routes(team), page), team.metrics, kind_of=_kind)
+    return Measured(_TeamRouter(signed_in, _service_routes(team), page), team.metrics, kind_of=_kind)
 
 
 def _kind(path: str) -> str:
@@ -141,7 +141,7 @@ def _kind(path: str) -> str:
     return kinds.get(first, "metadata" if path.startswith(METADATA) else "page")
 
 
-class _TeamDoors:
+class _TeamRouter:
     def __init__(self, mcp: ASGIApp, own: ASGIApp, page: ASGIApp | None) -> None:
         self._mcp = mcp
         self._own = own
@@ -159,7 +159,7 @@ class _TeamDoors:
 # --- health, metrics and calls of git hosts --------------------------------------------------------
 
 
-def _own_routes(team: Team) -> ASGIApp:
+def _service_routes(team: Team) -> ASGIApp:
     async def health(request: Request) -> Response:
         return PlainTextResponse("ok\n")
 
@@ -170,8 +170,8 @@ def _own_routes(team: Team) -> ASGIApp:
 
     async def metrics(request: Request) -> Response:
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-        given = secret.strip() if scheme.lower() == "bearer" else ""
-        token = await anyio.to_thread.run_sync(team.checker.token, given)
+        bearer = secret.strip() if scheme.lower() == "bearer" else ""
+        token = await anyio.to_thread.run_sync(team.checker.token, bearer)
         if token is None or not token.access.operator:
             return PlainTextResponse(
                 "An operator's token is needed.\n", status_code=401, headers={"WWW-Authenticate": "Bearer"}
@@ -186,8 +186,8 @@ def _own_routes(team: Team) -> ASGIApp:
             if len(body) > LARGEST_CALL_BYTES:
                 return PlainTextResponse("At most 1 MB.\n", status_code=413)
         name, signature = request.path_params["name"], request.headers.get("x-hub-signature-256", "")
-        taken = await anyio.to_thread.run_sync(team.call, name, body, signature)
-        if not taken:
+        accepted = await anyio.to_thread.run_sync(team.call, name, body, signature)
+        if not accepted:
             return PlainTextResponse("The signature does not fit.\n", status_code=403)
         return PlainTextResponse("It is read soon.\n", status_code=202)
 
@@ -240,8 +240,8 @@ def serve_team(
     _log_json()
     page = _page(team, host, bound, allowed_hosts)
     app = team_application(team, host=host, allowed_hosts=allowed_hosts, lean=lean, jwt=jwt, page=page)
-    shown = f"[{host}]" if ":" in host else host
-    sys.stderr.write(f"Serving a team at http://{shown}:{bound}{PATH}, the page at http://{shown}:{bound}/\n")
+    shown_host = f"[{host}]" if ":" in host else host
+    sys.stderr.write(f"Serving a team at http://{shown_host}:{bound}{PATH}, the page at http://{shown_host}:{bound}/\n")
     sys.stderr.flush()
     stopping = threading.Event()
     keeper = Keeper(team.database, settings=settings, domain=domain_of(allowed_hosts))
@@ -251,7 +251,8 @@ def serve_team(
         run(app, listening, team.projects)
     finally:
         stopping.set()
-        worker.join(TOLD_SECONDS)  # a round that takes longer is repeated by another replica, or after the next start
+        # A round that takes longer is repeated by another replica, or after the next start.
+        worker.join(SIGNAL_GRACE_SECONDS)
 
 
 def domain_of(allowed_hosts: Sequence[str]) -> str:

@@ -79,8 +79,8 @@ def build_server(
     with the request's connection. `authorize` raises if that caller may not make the request.
     """
     tools = tuple(tool for tool in TOOLS if tool.lean or not lean)
-    who = identify or _connected_caller
-    return server_of(Served(live, tools, lambda ctx, caller, request: who(ctx, caller), authorize))
+    identify_caller = identify or _connected_caller
+    return server_of(Served(live, tools, lambda ctx, caller, request: identify_caller(ctx, caller), authorize))
 
 
 def server_of(served: Any, *, schema_of: Callable[[Tool], dict[str, Any]] = input_schema) -> Server[Any]:
@@ -164,7 +164,7 @@ class Served:
                     raise
         elif not _supports_elicitation(ctx):
             return await self._answer(ctx, tool, request)
-        reply = await _ask(ctx, params, question)
+        reply = await _elicit(ctx, params, question)
         if isinstance(reply, types.InputRequiredResult):
             return reply
         if reply is None:
@@ -198,8 +198,8 @@ class Served:
     async def list_resources(self, ctx: Context, params: Any) -> types.ListResourcesResult:
         from spec_kit_memory.serve.mcp import resources
 
-        begins = params is not None and params.cursor == resources.BEGINNING
-        rows = resources.ALWAYS_LISTED if begins else await self._offered(ctx, resources.listed)
+        is_beginning = params is not None and params.cursor == resources.BEGINNING
+        rows = resources.ALWAYS_LISTED if is_beginning else await self._in_thread_or_error(ctx, resources.listed)
         return types.ListResourcesResult(
             resources=[
                 types.Resource(uri=uri, name=name, description=about, mime_type="text/markdown")
@@ -220,7 +220,7 @@ class Served:
     async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         from spec_kit_memory.serve.mcp import resources
 
-        parts = await self._offered(ctx, partial(resources.read, str(params.uri)), uri=str(params.uri))
+        parts = await self._in_thread_or_error(ctx, partial(resources.read, str(params.uri)), uri=str(params.uri))
         return types.ReadResourceResult(
             contents=[
                 types.TextResourceContents(uri=uri, mime_type="text/markdown", text=_sendable(text))
@@ -250,7 +250,7 @@ class Served:
     async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         from spec_kit_memory.serve.mcp import resources
 
-        text = await self._offered(ctx, partial(resources.prompt_text, params.name, params.arguments or {}))
+        text = await self._in_thread_or_error(ctx, partial(resources.prompt_text, params.name, params.arguments or {}))
         message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=_sendable(text)))
         about = next(prompt.about for prompt in resources.PROMPTS if prompt.name == params.name)
         return types.GetPromptResult(description=about, messages=[message])
@@ -260,12 +260,12 @@ class Served:
 
         of_template = isinstance(params.ref, types.ResourceTemplateReference)
         find = partial(resources.complete, params.argument.name, params.argument.value, of_template=of_template)
-        names = await self._offered(ctx, find)
+        names = await self._in_thread_or_error(ctx, find)
         # The protocol allows a hundred values.
         completion = types.Completion(values=names[:100], total=len(names), has_more=len(names) > 100)
         return types.CompleteResult(completion=completion)
 
-    async def _offered(self, ctx: Context, work: Callable[[Workspace], T], **about: str) -> T:
+    async def _in_thread_or_error(self, ctx: Context, work: Callable[[Workspace], T], **about: str) -> T:
         """Like `in_thread`, but failures become protocol errors, because there is no tool result for them."""
         try:
             return await self.in_thread(ctx, work)
@@ -415,7 +415,7 @@ def _supports_elicitation(ctx: Context) -> bool:
     return offered is not None and (offered.form is not None or offered.url is None)
 
 
-async def _ask(ctx: Context, params: types.CallToolRequestParams, question: _Question) -> Any:
+async def _elicit(ctx: Context, params: types.CallToolRequestParams, question: _Question) -> Any:
     """The person's answer, or None if declined. In the newer era, the first call returns a result that requests it."""
     schema = {
         "type": "object",
@@ -443,13 +443,13 @@ def serve_stdio(*, workspace: str | None, flags: Mapping[str, object], lean: boo
     """Serve until the client closes the connection; then end the process."""
     live = LiveWorkspace(partial(open_at, workspace, flags, personal=True), check=must_exist)
     front = handshake.running()
-    leave = exit_on_signal(live, parent=front.parent if front else None)
+    shut_down = exit_on_signal(live, parent=front.parent if front else None)
     try:
         anyio.run(_stdio, build_server(live, lean=lean))
     except (KeyboardInterrupt, BrokenPipeError):
         pass
     finally:
-        leave()
+        shut_down()
 
 
 async def _stdio(server: Server[Any]) -> None:

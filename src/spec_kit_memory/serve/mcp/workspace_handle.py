@@ -26,7 +26,7 @@ __all__ = ["LiveWorkspace", "exit_on_signal", "must_exist", "open_at"]
 WAKE_AFTER_SECONDS = 0.3
 # How long running calls may take to finish: when the client has gone, and after a signal to stop.
 CLOSING_SECONDS = 5.0
-TOLD_SECONDS = 2.0
+SIGNAL_GRACE_SECONDS = 2.0
 PARENT_CHECK_SECONDS = 2.0
 STOPPING = tuple(name for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name))
 
@@ -89,10 +89,10 @@ class LiveWorkspace:
                     workspace.start_background()
                 self._workspace = workspace
             else:
-                self._must_hold(self._workspace)
+                self._check_open(self._workspace)
             return self._workspace
 
-    def _must_hold(self, workspace: Workspace) -> None:
+    def _check_open(self, workspace: Workspace) -> None:
         try:
             self._check(workspace)
         except Exception:
@@ -141,10 +141,10 @@ def exit_on_signal(live: LiveWorkspace, *, parent: int | None = None) -> Callabl
     The thread that reads standard input is in a blocking read that cannot be interrupted,
     so the process ends without joining it, after the workspace was closed.
     """
-    leaving = threading.Lock()
+    exiting = threading.Lock()
 
-    def leave(seconds: float = CLOSING_SECONDS) -> None:
-        if not leaving.acquire(blocking=False):
+    def shut_down(seconds: float = CLOSING_SECONDS) -> None:
+        if not exiting.acquire(blocking=False):
             return
         closing = threading.Thread(target=live.close, kwargs={"seconds": seconds}, daemon=True)
         closing.start()
@@ -152,19 +152,19 @@ def exit_on_signal(live: LiveWorkspace, *, parent: int | None = None) -> Callabl
         os._exit(0)
 
     def stop(*_: object) -> None:
-        if leaving.locked():
+        if exiting.locked():
             os._exit(0)  # second signal: exit immediately
         # Not in the handler itself, which runs on the main thread: that may hold a lock that closing needs.
-        threading.Thread(target=leave, args=(TOLD_SECONDS,), daemon=True).start()
+        threading.Thread(target=shut_down, args=(SIGNAL_GRACE_SECONDS,), daemon=True).start()
 
     for name in STOPPING:
         signal.signal(getattr(signal, name), stop)
     if sys.platform != "win32":
-        threading.Thread(target=_watch_parent, args=(parent or os.getppid(), leave), daemon=True).start()
-    return leave
+        threading.Thread(target=_watch_parent, args=(parent or os.getppid(), shut_down), daemon=True).start()
+    return shut_down
 
 
-def _watch_parent(parent: int, leave: Callable[[], None]) -> None:
+def _watch_parent(parent: int, shut_down: Callable[[], None]) -> None:
     while os.getppid() == parent:
         time.sleep(PARENT_CHECK_SECONDS)
-    leave()
+    shut_down()

@@ -68,8 +68,8 @@ def _change(workspace: Workspace, about: int | str | None, change: Callable[[], 
     memory_id, kind = (about, "") if isinstance(about, int) else (None, about)
 
     def newest() -> str:
-        made = workspace.changes(memory_id, limit=1).changes if about is not None else ()
-        return made[0].operation if made and kind in ("", made[0].kind) else ""
+        changes = workspace.changes(memory_id, limit=1).changes if about is not None else ()
+        return changes[0].operation if changes and kind in ("", changes[0].kind) else ""
 
     before = newest()
     answer = change()
@@ -87,10 +87,10 @@ def update(workspace: Workspace, sent: Sent) -> ChangeDone:
     card = workspace.examine(sent.id).memory
     values: dict[str, Any] = {}
     # The form shows hidden characters as codes and sends them back like that, which is no change.
-    there = {"title": card.title, "tier": card.tier, "type": card.context_type}
-    for name, value in there.items():
-        if name in sent.form and (wanted := sent.needed(name)) not in (value, visible(value)):
-            values[{"tier": "importance_tier", "type": "context_type"}.get(name, name)] = wanted
+    current = {"title": card.title, "tier": card.tier, "type": card.context_type}
+    for name, value in current.items():
+        if name in sent.form and (new := sent.needed(name)) not in (value, visible(value)):
+            values[{"tier": "importance_tier", "type": "context_type"}.get(name, name)] = new
     if "phrases" in sent.form:
         as_shown = {visible(phrase): phrase for phrase in card.triggers}
         phrases = [as_shown.get(line, line) for line in sent.lines("phrases")]

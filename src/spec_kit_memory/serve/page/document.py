@@ -35,18 +35,23 @@ _TAGS = {
     "a", "blockquote", "br", "code", "del", "div", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p",
     "pre", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
 }  # fmt: skip
-_NAMED = ("h1", "h2", "h3", "h4", "h5", "h6", "p", "ul", "blockquote")  # blocks that may carry a section's id
-_ATTRIBUTES = {"a": {"href"}, "div": {"class", "tabindex"}, "ol": {"id", "start"}, **{tag: {"id"} for tag in _NAMED}}
+_SECTION_BLOCKS = ("h1", "h2", "h3", "h4", "h5", "h6", "p", "ul", "blockquote")  # blocks that may carry a section's id
+_ATTRIBUTES = {
+    "a": {"href"},
+    "div": {"class", "tabindex"},
+    "ol": {"id", "start"},
+    **{tag: {"id"} for tag in _SECTION_BLOCKS},
+}
 _SCHEMES = {"http", "https", "mailto"}
 _SAFE_ID = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def visible(text: str) -> str:
     """The text with every invisible or direction-changing character replaced by a visible code."""
-    return _UNSEEN.sub(_named, text)
+    return _UNSEEN.sub(_visible_code, text)
 
 
-def _named(unseen: re.Match[str]) -> str:
+def _visible_code(unseen: re.Match[str]) -> str:
     if unseen["flag"]:  # tag letters that encode a visible flag, such as Scotland's
         return unseen[0]
     if unseen["tags"]:

@@ -70,7 +70,7 @@ def _environment() -> Environment:
         "sentence": lambda text: f"{text[:1].upper()}{text[1:]}",
         "tail": _tail,
         "as_is": lambda value: escape(str(value)),  # for hidden fields, which are sent back and not shown
-        "said": _said,
+        "said": _as_words,
         "address": lambda name: quote(str(name), safe="/"),
     }
     environment.globals |= {"static": address, "counted": counted, "with_query": _with_query, "signs": SIGNS}
@@ -109,9 +109,9 @@ def _with_query(path: str, query: Mapping[str, str], **changed: str | None) -> s
     return f"{path}?{urlencode(merged)}" if merged else path
 
 
-def _said(value: Any) -> str:
+def _as_words(value: Any) -> str:
     """A value of a memory's front matter as text."""
-    if isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value):
+    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
         return ", ".join(value) or "none"
     return value if isinstance(value, str) else _json(value)
 

@@ -88,7 +88,7 @@ class Page:
         with self._live.use() as workspace:
             yield workspace.for_caller(replace(workspace.caller, observer=True)) if observer else workspace
 
-    def _about(self, request: Request, visit: Visit) -> dict[str, Any]:
+    def _workspace_values(self, request: Request, visit: Visit) -> dict[str, Any]:
         """Template values about the workspace, for every page."""
         with self._live.use() as workspace:
             root = workspace.settings.root
@@ -103,12 +103,12 @@ class Page:
         if token is not None and request.method == "GET":
             value = self._access.exchange(token)
             if value is not None:
-                return self._let_in(value)
+                return self._start_session(value)
             if await self._visit(request) is None:
                 return self._sign_in_page(request, "That address was used already, or the server was started again.")
         return RedirectResponse("/search", status_code=303)
 
-    def _let_in(self, value: str, *, to: str = "/search") -> Response:
+    def _start_session(self, value: str, *, to: str = "/search") -> Response:
         answer = RedirectResponse(to, status_code=303)
         answer.set_cookie(
             self._access.cookie, value, httponly=True, samesite="lax", secure=self._access.secure, path="/"
@@ -134,8 +134,10 @@ class Page:
         form = await read_form(request)
         value = await anyio.to_thread.run_sync(self._access.sign_in, form.get("token", "").strip())
         if value is None:
-            return self._sign_in_page(request, "That is not the token of this server.", to=_local(form.get("to", "")))
-        return self._let_in(value, to=_local(form.get("to", "")))
+            return self._sign_in_page(
+                request, "That is not the token of this server.", to=_local_address(form.get("to", ""))
+            )
+        return self._start_session(value, to=_local_address(form.get("to", "")))
 
     async def sign_out(self, request: Request) -> Response:
         visit = await self._visit(request)
@@ -150,7 +152,7 @@ class Page:
     async def theme(self, request: Request) -> Response:
         """Set the theme in a cookie; needs no session and changes nothing else."""
         theme = request.query_params.get("to", "")
-        answer = RedirectResponse(_local(request.query_params.get("next", "")), status_code=303)
+        answer = RedirectResponse(_local_address(request.query_params.get("next", "")), status_code=303)
         if theme in THEMES:
             answer.set_cookie(
                 "skm_theme",
@@ -169,10 +171,10 @@ class Page:
         visit = await self._visit(request)
         if visit is None:
             if self._access.open_to_all:
-                return self._let_in(self._access.admit(), to=_here(request))
+                return self._start_session(self._access.admit(), to=_current_address(request))
             if as_json:
                 return JSONResponse({"error": {"code": "E011", "message": "Open the page first."}}, status_code=401)
-            return self._sign_in_page(request, to=_here(request))
+            return self._sign_in_page(request, to=_current_address(request))
         return await anyio.to_thread.run_sync(partial(self._respond, view, as_json, request, visit))
 
     def _respond(self, view: Callable[..., views.PageView], as_json: bool, request: Request, visit: Visit) -> Response:
@@ -181,8 +183,8 @@ class Page:
             if as_json:
                 data = {name: render.envelope(answer, say=for_person) for name, answer in page_view.answers.items()}
                 return Response(render.compact(data), media_type="application/json")
-            partly = request.headers.get("hx-request") == "true" and page_view.part
-            return self._html(request, visit, page_view.part if partly else page_view.template, page_view)
+            wants_part = request.headers.get("hx-request") == "true" and page_view.part
+            return self._html(request, visit, page_view.part if wants_part else page_view.template, page_view)
         except Exception as error:  # noqa: BLE001 - the edge: every failure becomes a page that explains it
             return self._failure(request, visit, error, as_json=as_json)
 
@@ -193,7 +195,7 @@ class Page:
     def _html(
         self, request: Request, visit: Visit, template: str, page_view: views.PageView, *, status: int = 200
     ) -> Response:
-        about = self._about(request, visit)
+        about = self._workspace_values(request, visit)
         response = html(
             template,
             **page_view.values,
@@ -202,7 +204,7 @@ class Page:
             answers=page_view.answers,
             csrf=visit.csrf,
             notices=[] if template == page_view.part else visit.take_notices(),
-            here=_here(request),
+            here=_current_address(request),
             theme=_theme(request),
             **about,
         )
@@ -248,19 +250,19 @@ class Page:
         form = await read_form(request)
         if visit is None or not self._may_change(request, visit, form):
             return PlainTextResponse("Nothing was changed: open the page again, and try once more.\n", status_code=403)
-        done = await anyio.to_thread.run_sync(partial(self._done, act, request, visit, form))
+        done = await anyio.to_thread.run_sync(partial(self._perform, act, request, visit, form))
         if request.headers.get("hx-request") == "true":
-            response = html("done.html", notice=done.notice, csrf=visit.csrf, here=_local(form.get("next", "")))
+            response = html("done.html", notice=done.notice, csrf=visit.csrf, here=_local_address(form.get("next", "")))
             return Response(below(response, self._base(request)), media_type="text/html")
         await anyio.to_thread.run_sync(visit.note, done.notice)
-        to = f"{self._base(request)}{_local(done.to)}" if done.to else _local(form.get("next", ""))
+        to = f"{self._base(request)}{_local_address(done.to)}" if done.to else _local_address(form.get("next", ""))
         return RedirectResponse(to, status_code=303)
 
     def _base(self, request: Request) -> str:
         """The path prefix of this request's workspace."""
         return ""
 
-    def _done(
+    def _perform(
         self, act: Callable[..., changes.ChangeDone], request: Request, visit: Visit, form: Mapping[str, str]
     ) -> changes.ChangeDone:
         try:
@@ -282,12 +284,12 @@ def below(page: str, base: str) -> str:
     return _ADDRESS.sub(rf"\g<1>{base}\g<2>", page) if base else page
 
 
-def _here(request: Request) -> str:
+def _current_address(request: Request) -> str:
     path = quote(request.url.path.removesuffix(".json"))
     return f"{path}?{request.url.query}" if request.url.query else path
 
 
-def _local(address: str) -> str:
+def _local_address(address: str) -> str:
     """The given address if it is one of this site, else that of search: never redirect to another site."""
     local = address.startswith("/") and not address.startswith(("//", "/\\")) and "\\" not in address
     return address if local and address.isprintable() else "/search"

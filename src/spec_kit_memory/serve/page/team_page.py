@@ -141,7 +141,7 @@ class TeamPage(Page):
             fenced: Any = _Fenced(workspace.for_caller(caller), visit.rights, project)
             yield fenced
 
-    def _about(self, request: Request, visit: Visit) -> dict[str, Any]:
+    def _workspace_values(self, request: Request, visit: Visit) -> dict[str, Any]:
         assert isinstance(visit, TeamVisit)
         project = str(request.path_params.get("project", ""))
         return {
@@ -180,11 +180,11 @@ class TeamPage(Page):
         return await super().show(view, as_json, request)
 
     def _view(self, view: Callable[..., views.PageView], request: Request, visit: Visit) -> views.PageView:
-        made = super()._view(view, request, visit)
+        page_view = super()._view(view, request, visit)
         if view is views.care:
             rows = self._sessions.outgoing(str(request.path_params["project"]))
-            made = replace(made, values={**made.values, "outgoing": rows})
-        return made
+            page_view = replace(page_view, values={**page_view.values, "outgoing": rows})
+        return page_view
 
     async def change(self, act: Callable[..., changes.ChangeDone], request: Request) -> Response:
         visit = await self._visit(request)

@@ -172,7 +172,7 @@ def memory(workspace: Workspace, request: PageRequest) -> PageView:
     try:
         answer = workspace.examine(request.path["id"])
     except MemoryNotFound:
-        return _gone(workspace, request.path["id"])
+        return _deleted_memory(workspace, request.path["id"])
     body = "\n".join(answer.text.split("\n")[answer.body_line - 1 :])
     plain = request.flag("plain") or answer.memory.source is Source.CHAT
     values = {
@@ -189,7 +189,7 @@ def memory(workspace: Workspace, request: PageRequest) -> PageView:
     return _of_memory(workspace, answer, "memory.html", values, {})
 
 
-def _gone(workspace: Workspace, memory_id: int) -> PageView:
+def _deleted_memory(workspace: Workspace, memory_id: int) -> PageView:
     """The page of a memory that was deleted or merged, from which it can be restored."""
     changes = workspace.changes(memory_id, limit=1)
     if not changes.changes:
