@@ -125,7 +125,7 @@ def test_of_equal_scores_the_newer_document_comes_first_then_the_smaller_id() ->
     undated = memory(4, created_at=None)
     equal, better = Scored(50.0, 0.5), Scored(51.0, 0.1)
     entries = [(equal, old), (equal, new), (equal, other), (equal, undated), (better, old)]
-    ordered = sorted(entries, key=lambda entry: ranking.sort_key(*entry))
+    ordered = sorted(entries, key=lambda entry: ranking.sort_key(entry[0].score, entry[1]))
     assert [(scored.score, each.id) for scored, each in ordered] == [
         (51.0, 1),
         (50.0, 2),
@@ -185,27 +185,27 @@ def test_no_result_is_lost_and_none_stands_above_its_successor(ids: list[int], p
 def test_keywords_are_looked_for_in_title_phrases_and_anchors() -> None:
     attributes = Attributes(title="OAuth callback flow", triggers=("token refresh", "session policies"))
     keywords = ("oauth", "tokens", "policy", "decisions", "banana")
-    assert ranking.keyword_share(keywords, attributes, ["decision-oauth-007"]) == pytest.approx(4 / 5)
-    assert ranking.keyword_share(keywords, attributes) == pytest.approx(3 / 5)
+    assert ranking.KeywordShare(keywords).of(attributes, ["decision-oauth-007"]) == pytest.approx(4 / 5)
+    assert ranking.KeywordShare(keywords).of(attributes) == pytest.approx(3 / 5)
 
 
 def test_anchors_count_together_and_each_once() -> None:
     titled = Attributes(title="Rollback")
-    assert ranking.keyword_share(("rollback", "deploy", "night"), titled, ["deploy", "night", "deploy"]) == 1.0
-    assert ranking.keyword_share(("rollback", "deploy"), titled, ["other"]) == pytest.approx(1 / 2)
+    assert ranking.KeywordShare(("rollback", "deploy", "night")).of(titled, ["deploy", "night", "deploy"]) == 1.0
+    assert ranking.KeywordShare(("rollback", "deploy")).of(titled, ["other"]) == pytest.approx(1 / 2)
 
 
 def test_a_keyword_is_a_whole_word() -> None:
-    assert ranking.keyword_share(("old",), Attributes(title="Threshold and scaffolding")) == 0.0
+    assert ranking.KeywordShare(("old",)).of(Attributes(title="Threshold and scaffolding")) == 0.0
 
 
 def test_a_keyword_without_spaces_is_found_inside_a_title() -> None:
-    assert ranking.keyword_share(("数据库",), Attributes(title="选择数据库的理由")) == 1.0
+    assert ranking.KeywordShare(("数据库",)).of(Attributes(title="选择数据库的理由")) == 1.0
 
 
 def test_parts_of_names_count_as_keywords() -> None:
-    assert ranking.keyword_share(("budget",), Attributes(title="rerankBudget and rerank_depth")) == 1.0
+    assert ranking.KeywordShare(("budget",)).of(Attributes(title="rerankBudget and rerank_depth")) == 1.0
 
 
 def test_no_keywords_are_no_share() -> None:
-    assert ranking.keyword_share((), Attributes(title="anything")) == 0.0
+    assert ranking.KeywordShare(()).of(Attributes(title="anything")) == 0.0

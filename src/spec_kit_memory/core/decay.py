@@ -32,6 +32,7 @@ __all__ = [
     "expiry",
     "factor",
     "state",
+    "used_lately",
 ]
 
 MODELS = ("half_life", "linear", "turns", "states")
@@ -45,6 +46,7 @@ DORMANT_RELEVANCE = 0.5
 _DAY = 86_400.0
 _STATE_FACTORS = {State.HOT: 1.0, State.WARM: 0.95, State.COLD: 0.80, State.DORMANT: 0.60, State.ARCHIVED: 0.0}
 _LAST_DAY = {State.WARM: 7, State.COLD: 30, State.DORMANT: 90}
+_NOT_DORMANT = timedelta(days=_LAST_DAY[State.COLD] - 1)  # a day less: seconds are rounded elsewhere
 _FLOORS = {Tier.CONSTITUTIONAL: State.WARM, Tier.CRITICAL: State.WARM, Tier.IMPORTANT: State.COLD}
 
 
@@ -141,6 +143,11 @@ def state(
         if since <= used < until:
             return candidate
     raise AssertionError("the intervals of a tier cover all times")
+
+
+def used_lately(last: datetime, now: datetime) -> bool:
+    """Can a memory with this use, or one yet later, not be dormant? Told without looking at its tier."""
+    return now - last < _NOT_DORMANT
 
 
 def bounds(states: Collection[State], *, now: datetime, always: frozenset[int] = frozenset()) -> StateBounds:

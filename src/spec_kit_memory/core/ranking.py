@@ -19,14 +19,15 @@ from spec_kit_memory.core.tiers import MAX_BOOST, TABLE
 
 __all__ = [
     "CLOSENESS",
+    "KeywordShare",
     "MemoryFactors",
     "Scored",
     "WeightsLike",
     "below_successors",
-    "keyword_share",
     "read_ahead",
     "score",
     "sort_key",
+    "total",
 ]
 
 T = TypeVar("T")
@@ -56,7 +57,7 @@ class MemoryFactors(NamedTuple):
 
     tier: Tier
     recency: float = 1.0  # the decay factor; 1.0 where decay is left out
-    keywords: float = 0.0  # `keyword_share`
+    keywords: float = 0.0  # `KeywordShare`
     usage: float = 0.0  # `usage.boost`, 0 to 0.4
     best_relevance: float = 1.0  # of all candidates of the query
     closeness: int = 1  # the power by which importance and recency fade below the best; 1: the plain formula
@@ -101,25 +102,39 @@ def score(
     texts: tuple[float, ...] = (),
 ) -> Scored:
     """Score one passage. `parts` and `texts` say what its relevance is made of and are only passed on."""
-    tier, recency, keywords, usage, best_relevance, closeness = shared
-    share = min(1.0, relevance / best_relevance) if best_relevance > 0.0 else 0.0
-    close = 100.0 * share**closeness
-    by_relevance = 100.0 * weights.relevance * relevance
-    by_tier = close * weights.tier * TABLE[tier].boost / MAX_BOOST
-    by_recency = close * weights.recency * recency
-    by_keywords = 100.0 * share * weights.keywords * keywords
+    by_relevance, by_tier, by_recency, by_keywords = _plain_parts(relevance, shared, weights)
     plain = by_relevance + by_tier + by_recency + by_keywords
-    by_usage = plain * usage
+    by_usage = plain * shared.usage
     total = min(100.0, plain + by_usage)
     by_limit = total - (plain + by_usage)
     stages = parts or _NO_STAGES
     return Scored(total, relevance, by_relevance, by_tier, by_recency, by_keywords, by_usage, by_limit, stages, texts)
 
 
-def sort_key(scored: Scored, memory: Memory) -> tuple[float, float, int]:
+def total(relevance: float, shared: MemoryFactors, weights: WeightsLike) -> float:
+    """The score alone, to order by."""
+    by_relevance, by_tier, by_recency, by_keywords = _plain_parts(relevance, shared, weights)
+    plain = by_relevance + by_tier + by_recency + by_keywords
+    return min(100.0, plain + plain * shared.usage)
+
+
+def _plain_parts(relevance: float, shared: MemoryFactors, weights: WeightsLike) -> tuple[float, float, float, float]:
+    """What relevance, tier, recency and keywords give, before use and limit."""
+    tier, recency, keywords, _, best_relevance, closeness = shared
+    share = min(1.0, relevance / best_relevance) if best_relevance > 0.0 else 0.0
+    close = 100.0 * share**closeness
+    return (
+        100.0 * weights.relevance * relevance,
+        close * weights.tier * TABLE[tier].boost / MAX_BOOST,
+        close * weights.recency * recency,
+        100.0 * share * weights.keywords * keywords,
+    )
+
+
+def sort_key(score: float, memory: Memory) -> tuple[float, float, int]:
     """Best score first; of equals the newer document, then the smaller id. The same input gives the same order."""
     dated = memory.attributes.created_at or memory.first_indexed_at
-    return (-scored.score, -dated.timestamp(), memory.id)
+    return (-score, -dated.timestamp(), memory.id)
 
 
 def below_successors(
@@ -155,26 +170,27 @@ def _place(first: int, ahead: Sequence[Sequence[int]], placed: dict[int, None]) 
             placed.setdefault(waiting.pop())
 
 
-def keyword_share(keywords: Sequence[str], attributes: Attributes, anchors: Iterable[str] = ()) -> float:
+class KeywordShare:
     """The share of a query's keywords that stand in anchor ids, title or trigger phrases, 0 to 1."""
-    if not keywords:
-        return 0.0
-    fields, ids = _fields(attributes), dict.fromkeys(anchors)
-    keyword_stems = _keyword_stems(tuple(keywords))
-    present_stems = keyword_stems.different & _stems(fields)
-    for id_ in ids:
-        present_stems |= keyword_stems.different & _stems((id_,))
-    if not present_stems and not keyword_stems.unspaced:
-        return 0.0
-    missing = sum(stem not in present_stems for stem in keyword_stems.stems)
-    missing += sum(
-        not any(keyword in field.casefold() for field in (*fields, *ids)) for keyword in keyword_stems.unspaced
-    )
-    return 1.0 - missing / len(keywords)
+
+    def __init__(self, keywords: Sequence[str]) -> None:
+        self._keywords = keywords
+        self._wanted = _keyword_stems(tuple(keywords))
+
+    def of(self, attributes: Attributes, anchors: Iterable[str] = ()) -> float:
+        if not self._keywords:
+            return 0.0
+        wanted, fields, ids = self._wanted, _fields(attributes), {id_ for id_ in anchors if id_}
+        stems = _stems(fields).union(*[_stems((id_,)) for id_ in ids]) if ids else _stems(fields)
+        if not wanted.unspaced and wanted.different.isdisjoint(stems):
+            return 0.0
+        missing = sum(stem not in stems for stem in wanted.stems)
+        missing += sum(not any(word in field.casefold() for field in (*fields, *ids)) for word in wanted.unspaced)
+        return 1.0 - missing / len(self._keywords)
 
 
 def read_ahead(attributes: Attributes) -> None:
-    """Keep the words of a memory that `keyword_share` needs: they are most of what its first score costs."""
+    """Keep the words of a memory that `KeywordShare` needs: they are most of what its first score costs."""
     _stems(_fields(attributes))
 
 

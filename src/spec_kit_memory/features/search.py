@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple
 
 from spec_kit_memory.advice import Text, advise
 from spec_kit_memory.answers import ConceptMatches, HeldBack, HeldMatch, NamedMemory
@@ -47,25 +46,100 @@ _NO_COUNTS: Mapping[str, int] = MappingProxyType({})
 _NO_QUESTIONS: Mapping[int, str] = MappingProxyType({})
 
 
-class RankedMemory(NamedTuple):
-    """One memory that matched. Its passages are scored on demand, as hundreds match and ten are shown."""
+@dataclass(slots=True)
+class Scoring:
+    """How one search scores: what its memories have in common."""
 
-    memory: Memory
-    state: State
-    scored: Scored
-    matched: Sequence[StoredPassage]  # best first
-    score: Callable[[StoredPassage], Scored]
-    matches: Mapping[int, float | None]  # by passage id: how well each answers, 0 to 1
-    questions: Mapping[int, str] = _NO_QUESTIONS  # by passage id: the question in the memory that led to it
-    concepts: Mapping[str, int] = _NO_COUNTS
-    superseded_by: tuple[int, ...] = ()
-    contradicts: tuple[int, ...] = ()
-    supersedes: tuple[int, ...] = ()  # other matches that rank below it, whatever their score
+    pool: Pool
+    weights: ranking.WeightsLike
+    hot: frozenset[int]
+    now: datetime
+    scale: float | None = None  # factor on the score of the formula, once the best is known; None: no factor
+
+    def score(self, passage: StoredPassage, shared: ranking.MemoryFactors) -> Scored:
+        """As it is shown."""
+        relevance = self.pool.relevance[passage.id]
+        scored = ranking.score(relevance.value, shared, self.weights, parts=relevance.parts, texts=relevance.texts)
+        return scored if self.scale is None else scored.scaled(self.scale)
+
+
+class RankedMemory:
+    """One memory that matched. What is only shown is worked out on demand, as hundreds match and ten are shown."""
+
+    __slots__ = (
+        "_scored",
+        "concepts",
+        "contradicts",
+        "matched",
+        "memory",
+        "scoring",
+        "shared",
+        "superseded_by",
+        "supersedes",
+        "total",
+    )
+
+    def __init__(
+        self,
+        memory: Memory,
+        matched: Sequence[StoredPassage],
+        shared: ranking.MemoryFactors,
+        scoring: Scoring,
+        total: float,
+    ) -> None:
+        self.memory = memory
+        self.matched = matched  # its passages, best first
+        self.shared = shared
+        self.scoring = scoring
+        self.total = total  # of the best passage, by the formula alone
+        self.concepts = _NO_COUNTS
+        self.superseded_by: tuple[int, ...] = ()
+        self.contradicts: tuple[int, ...] = ()
+        self.supersedes: tuple[int, ...] = ()  # other matches that rank below it, whatever their score
+        self._scored: Scored | None = None
+
+    def beside(
+        self, *, superseded_by: tuple[int, ...], contradicts: tuple[int, ...], supersedes: tuple[int, ...]
+    ) -> RankedMemory:
+        """As it is linked with the other results."""
+        linked = copy(self)
+        linked.superseded_by, linked.contradicts, linked.supersedes = superseded_by, contradicts, supersedes
+        return linked
+
+    @property
+    def state(self) -> State:
+        return _state(self.memory, self.scoring.hot, self.scoring.now)
+
+    @property
+    def relevance(self) -> float:
+        return self.scoring.pool.relevance[self.matched[0].id].value
+
+    @property
+    def score(self) -> float:
+        """As it is shown, without its parts."""
+        return self.total if self.scoring.scale is None else self.total * self.scoring.scale
+
+    @property
+    def scored(self) -> Scored:
+        """The score of its best passage with its parts, as it is shown."""
+        if self._scored is None:
+            self._scored = self.scoring.score(self.matched[0], self.shared)
+        return self._scored
+
+    @property
+    def matches(self) -> Mapping[int, float | None]:
+        """By passage id: how well each answers, 0 to 1."""
+        return self.scoring.pool.match
 
     @property
     def match(self) -> float | None:
         """How well it answers, 0 to 1; None where that cannot be computed."""
         return self.matches.get(self.matched[0].id)
+
+    @property
+    def questions(self) -> Mapping[int, str]:
+        """By passage id: the question in the memory that led to it."""
+        return self.scoring.pool.questions
 
     @property
     def question(self) -> str:
@@ -75,7 +149,8 @@ class RankedMemory(NamedTuple):
     @property
     def passages(self) -> tuple[tuple[StoredPassage, Scored], ...]:
         """Its passages, best first, each with its own score."""
-        return tuple((passage, self.score(passage)) for passage in self.matched)
+        further = ((passage, self.scoring.score(passage, self.shared)) for passage in self.matched[1:])
+        return ((self.matched[0], self.scored), *further)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,11 +256,9 @@ def _rank(runtime: Runtime, request: Request, question: Question) -> Ranking:
     results_left, dormant = _without_unclear_dormant(
         request, results, decay.DORMANT_RELEVANCE**pool.relevance.steepness
     )
-    scale = _scale(results_left or dormant)
-    dormant = [_shown(ranked, scale) for ranked in dormant]
-    found = [_shown(ranked, scale) for ranked in results_left]
-    kept, low = _without_low(request, found)
-    ordered = everything = _linked(runtime, found)
+    scale = _set_scale(results_left or dormant)
+    kept, low = _without_low(request, results_left)
+    ordered = everything = _linked(runtime, results_left)
     above = _rules_above(request, everything, pool.relevance.steepness)
     if low:
         ordered = _linked(runtime, kept)
@@ -195,8 +268,8 @@ def _rank(runtime: Runtime, request: Request, question: Question) -> Ranking:
         stale = [ranked for ranked in ordered if not code_state.is_fresh(code.get(ranked.memory.id))]
         ordered = [ranked for ranked in ordered if ranked not in stale]
     if request.concepts:
-        counted = [_counted(runtime, request.concepts, ranked) for ranked in ordered[: request.limit]]
-        ordered = [*counted, *ordered[request.limit :]]
+        for ranked in ordered[: request.limit]:
+            ranked.concepts = _counted(runtime, request.concepts, ranked)
     # What was not looked at closely is estimated below all that was, so it is where the last of that is.
     beyond = _beyond(pool)
     return Ranking(
@@ -213,7 +286,7 @@ def _rank(runtime: Runtime, request: Request, question: Question) -> Ranking:
             stale=[ranked for ranked in stale if ranked.memory.id not in above],
             low_unseen=beyond if low else 0,
             outside=replace(hard, without=soft),
-            first=_shown(results[0], scale) if results else None,
+            first=results[0] if results else None,
             hot=hot,
         ),
         method=pool.method,
@@ -305,9 +378,9 @@ def _having(runtime: Runtime, terms: Sequence[str], where: Filter) -> set[int]:
     return set.intersection(*having) if having else set()
 
 
-def _counted(runtime: Runtime, concepts: Sequence[str], result: RankedMemory) -> RankedMemory:
+def _counted(runtime: Runtime, concepts: Sequence[str], result: RankedMemory) -> dict[str, int]:
     text = runtime.opened(result.memory).text
-    return result._replace(concepts={concept: words.occurrences(text, concept) for concept in concepts})
+    return {concept: words.occurrences(text, concept) for concept in concepts}
 
 
 def _where_found(runtime: Runtime, concepts: Concepts) -> dict[str, ConceptMatches]:
@@ -338,66 +411,84 @@ def _score(
     grouped = pool.by_memory()
     if only is not None:
         grouped = {id_: passages for id_, passages in grouped.items() if id_ in only}
-    best = max((r.value for r in pool.relevance.values()), default=0.0)
-    weights, now = runtime.settings.search.weights, runtime.now()
-    closeness = 1 if runtime.settings.search.fusion == "rrf" else ranking.CLOSENESS
-    turn, since = _turns(runtime, request)
-    recency = _recency_at(runtime, request, query, now)
+    weights = runtime.settings.search.weights
+    scoring = Scoring(pool, weights, hot, runtime.now())
+    factors, relevance = _factors(runtime, request, query, scoring), pool.relevance
     results = []
     for memory in runtime.store.documents.many(list(grouped)):
         passages = grouped[memory.id]
-        state = _state(memory, hot, now)
-        shared = ranking.MemoryFactors(
-            tier=memory.tier,
-            recency=recency(memory, state, since.get(memory.id, turn)),
-            keywords=_keywords(query, memory, passages),
-            usage=usage.boost(memory.access_count, memory.last_access, now),
-            best_relevance=best,
-            closeness=closeness,
+        shared = factors(memory, passages)
+        total = ranking.total(relevance[passages[0].id].value, shared, weights)
+        results.append(RankedMemory(memory, passages, shared, scoring, total))
+    return _ordered(results)
+
+
+def _ordered(results: Iterable[RankedMemory]) -> list[RankedMemory]:
+    """Best first. What decides between equal scores is only worked out where there are any."""
+    ordered = sorted(results, key=lambda ranked: -ranked.total)
+    if len({ranked.total for ranked in ordered}) == len(ordered):
+        return ordered
+    return sorted(ordered, key=lambda ranked: ranking.sort_key(ranked.total, ranked.memory))
+
+
+def _factors(
+    runtime: Runtime, request: Request, query: Query, scoring: Scoring
+) -> Callable[[Memory, Sequence[StoredPassage]], ranking.MemoryFactors]:
+    """Returns a function for what all passages of a memory have in common."""
+    best = max((r.value for r in scoring.pool.relevance.values()), default=0.0)
+    closeness = 1 if runtime.settings.search.fusion == "rrf" else ranking.CLOSENESS
+    turn, since = _turns(runtime, request)
+    recency, share = _recency_at(runtime, request, query, scoring), ranking.KeywordShare(query.keywords)
+
+    def factors(memory: Memory, passages: Sequence[StoredPassage]) -> ranking.MemoryFactors:
+        # A chat's title, only its beginning, does not count.
+        keywords = 0.0 if memory.source is Source.CHAT else share.of(memory.attributes, [p.anchor for p in passages])
+        return ranking.MemoryFactors(
+            memory.attributes.tier,
+            recency(memory, since.get(memory.id, turn)),
+            keywords,
+            usage.boost(memory.access_count, memory.last_access, scoring.now),
+            best,
+            closeness,
         )
-        score = partial(_passage_score, pool, shared, weights)
-        results.append(RankedMemory(memory, state, score(passages[0]), passages, score, pool.match, pool.questions))
-    results.sort(key=lambda ranked: ranking.sort_key(ranked.scored, ranked.memory))
-    return results
+
+    return factors
 
 
-def _passage_score(
-    pool: Pool, shared: ranking.MemoryFactors, weights: ranking.WeightsLike, passage: StoredPassage
-) -> Scored:
-    relevance = pool.relevance[passage.id]
-    return ranking.score(relevance.value, shared, weights, parts=relevance.parts, texts=relevance.texts)
-
-
-def _scale(results: Sequence[RankedMemory]) -> float | None:
-    """The factor that makes the best score equal to its match: importance, age and use order results, but never make a
-    bad match look good.
+def _set_scale(results: Sequence[RankedMemory]) -> float | None:
+    """Show the best score as its match: importance, age and use order results, but never make a bad match look good.
 
     None where the match of the best is not known.
     """
     best = results[0] if results else None
-    if best is None or best.match is None or best.scored.score <= 0.0:
+    if best is None or best.match is None or best.total <= 0.0:
         return None
-    return 100.0 * best.match / best.scored.score
+    best.scoring.scale = 100.0 * best.match / best.total
+    return best.scoring.scale
 
 
-def _shown(result: RankedMemory, scale: float | None) -> RankedMemory:
-    if scale is None:
-        return result
-    score = result.score
-    # Positional arguments: `_replace` takes twice as long, and this runs hundreds of times.
-    return RankedMemory(
-        result.memory,
-        result.state,
-        result.scored.scaled(scale),
-        result.matched,
-        lambda passage: score(passage).scaled(scale),
-        result.matches,
-        result.questions,
-        result.concepts,
-        result.superseded_by,
-        result.contradicts,
-        result.supersedes,
-    )
+def _turns(runtime: Runtime, request: Request) -> tuple[int, Mapping[int, int]]:
+    """The turn of the session, and how many turns ago each memory was last shown; empty without a session."""
+    session_id = request.session_id if runtime.settings.decay.model == "turns" else None
+    session = runtime.store.record.session(session_id) if session_id else None
+    if session is None:
+        return 0, {}
+    return session.turn, {entry.memory_id: session.turn - entry.turn for entry in session.attention}
+
+
+def _recency_at(runtime: Runtime, request: Request, query: Query, scoring: Scoring) -> Callable[[Memory, int], float]:
+    """Returns a function for the decay of a memory, by the turns since it was shown."""
+    settings, now = runtime.settings.decay, scoring.now
+    if not request.use_decay or query.historical or not settings.enabled:
+        return lambda memory, turns: 1.0
+    by_state = settings.model == "states"
+
+    def recency(memory: Memory, turns: int) -> float:
+        days = decay.days_since(memory.last_access, memory.attributes.own_date, now)
+        state = _state(memory, scoring.hot, now) if by_state else None
+        return decay.factor(memory.tier, model=settings.model, days=days, turns=turns, state=state, settings=settings)
+
+    return recency
 
 
 def _state(memory: Memory, hot: frozenset[int], now: datetime) -> State:
@@ -411,37 +502,6 @@ def _state(memory: Memory, hot: frozenset[int], now: datetime) -> State:
     )
 
 
-def _keywords(query: Query, memory: Memory, passages: Sequence[StoredPassage]) -> float:
-    """The share of the query's words in titles and anchors. A chat's title, only its beginning, does not count."""
-    if memory.source is Source.CHAT:
-        return 0.0
-    return ranking.keyword_share(query.keywords, memory.attributes, [p.anchor for p in passages if p.anchor])
-
-
-def _turns(runtime: Runtime, request: Request) -> tuple[int, Mapping[int, int]]:
-    """The turn of the session, and how many turns ago each memory was last shown; empty without a session."""
-    session_id = request.session_id if runtime.settings.decay.model == "turns" else None
-    session = runtime.store.record.session(session_id) if session_id else None
-    if session is None:
-        return 0, {}
-    return session.turn, {entry.memory_id: session.turn - entry.turn for entry in session.attention}
-
-
-def _recency_at(
-    runtime: Runtime, request: Request, query: Query, now: datetime
-) -> Callable[[Memory, State, int], float]:
-    """Returns a function for the decay of a memory, by its state and the turns since it was shown."""
-    settings = runtime.settings.decay
-    if not request.use_decay or query.historical or not settings.enabled:
-        return lambda memory, state, turns: 1.0
-
-    def recency(memory: Memory, state: State, turns: int) -> float:
-        days = decay.days_since(memory.last_access, memory.attributes.own_date, now)
-        return decay.factor(memory.tier, model=settings.model, days=days, turns=turns, state=state, settings=settings)
-
-    return recency
-
-
 def _without_unclear_dormant(
     request: Request, results: list[RankedMemory], least: float
 ) -> tuple[list[RankedMemory], list[RankedMemory]]:
@@ -451,19 +511,22 @@ def _without_unclear_dormant(
     shown: list[RankedMemory] = []
     unclear: list[RankedMemory] = []
     for ranked in results:
-        if ranked.state is not State.DORMANT:
-            shown.append(ranked)
-            continue
-        clear = ranked.scored.relevance >= least if ranked.match is None else ranked.match >= calibration.CLEAR
-        (shown if clear else unclear).append(ranked)
+        match = ranked.match
+        clear = ranked.relevance >= least if match is None else match >= calibration.CLEAR
+        lively = (
+            clear
+            or decay.used_lately(ranked.memory.first_indexed_at, ranked.scoring.now)
+            or ranked.state is not State.DORMANT
+        )
+        (shown if lively else unclear).append(ranked)
     return shown, unclear
 
 
 def _without_low(request: Request, results: list[RankedMemory]) -> tuple[list[RankedMemory], list[RankedMemory]]:
     if not request.min_score:
         return results, []
-    low = [ranked for ranked in results if ranked.scored.score < request.min_score * 100]
-    return [ranked for ranked in results if ranked.scored.score >= request.min_score * 100], low
+    low = [ranked for ranked in results if ranked.score < request.min_score * 100]
+    return [ranked for ranked in results if ranked.score >= request.min_score * 100], low
 
 
 def _rules_above(request: Request, results: Sequence[RankedMemory], steepness: int) -> frozenset[int]:
@@ -492,7 +555,7 @@ def _linked(runtime: Runtime, results: list[RankedMemory]) -> list[RankedMemory]
         for successor in replaced_by.get(ranked.memory.id, ()):
             replaces.setdefault(successor, []).append(ranked.memory.id)
     marked = [
-        ranked._replace(
+        ranked.beside(
             superseded_by=tuple(replaced_by.get(ranked.memory.id, ())),
             contradicts=tuple(dict.fromkeys(opposed.get(ranked.memory.id, ()))),
             supersedes=tuple(replaces.get(ranked.memory.id, ())),
@@ -551,7 +614,7 @@ def _held_back(
     counts = Counter(reasons.values())
     best = sorted(
         (ranked for ranked in best if ranked.memory.id in reasons),
-        key=lambda ranked: ranking.sort_key(ranked.scored, ranked.memory),
+        key=lambda ranked: ranking.sort_key(ranked.score, ranked.memory),
     )
     return HeldBack(
         archived=counts["archived"],
@@ -564,7 +627,7 @@ def _held_back(
                 id=ranked.memory.id,
                 title=ranked.memory.title,
                 reason=reasons[ranked.memory.id],
-                score=round(min(100.0, ranked.scored.score), 2),
+                score=round(min(100.0, ranked.score), 2),
             )
             for ranked in best[:3]
         ),
@@ -585,11 +648,12 @@ def _score_outside(
     hidden = set(outside.memory_of.values())
     only = hidden if first is None else hidden | {first.memory.id}
     scored = _score(runtime, request, question.query, joined, hot, only=only)
-    beside = next(
-        (ranked.scored.score for ranked in scored if first is not None and ranked.memory.id == first.memory.id), 0.0
-    )
-    scale = first.scored.score / beside if first is not None and beside > 0.0 else _scale(scored)
-    return [_shown(ranked, scale) for ranked in scored if ranked.memory.id in hidden]
+    beside = next((ranked for ranked in scored if first is not None and ranked.memory.id == first.memory.id), None)
+    if first is not None and beside is not None and beside.total > 0.0:
+        beside.scoring.scale = first.score / beside.total
+    else:
+        _set_scale(scored)
+    return [ranked for ranked in scored if ranked.memory.id in hidden]
 
 
 def _matches(hits: Hits, estimated: Mapping[int, float], memory_ids: Iterable[int], least: float) -> set[int]:
