@@ -44,10 +44,12 @@ def field_sizes(row: Any) -> dict[str, int]:
     unsaid: frozenset[str] = getattr(row, "unsaid", frozenset())
     kind: Any = type(row)
     # `_entries` is not used here for speed: a search measures every result that it lists.
-    for (name, optional, names, of_attributes), content in zip(_form(kind), _contents(kind)(row), strict=True):
-        if not content and (content is None or (optional and _is_empty(content))):
+    for (name, optional, names, of_attributes), content, usual in zip(
+        _form(kind), _contents(kind)(row), _left_out(kind), strict=True
+    ):
+        if content is None or content is usual or name in unsaid:
             continue
-        if name in unsaid or (optional and type(content) not in _SIMPLE and _is_empty(content)):
+        if optional and (not content or type(content) not in _SIMPLE) and _is_empty(content):
             continue
         if type(content) is not str:
             content = value(content)
@@ -165,6 +167,19 @@ def _contents(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
     return attrgetter(*names) if len(names) > 1 else lambda row: tuple(getattr(row, name) for name in names)
 
 
+@cache
+def _left_out(kind: Any) -> tuple[Any, ...]:
+    """Of each field, in the order of its form: the default, where that is left out; told without looking into it."""
+    defaults = [_default(field) for field in dataclasses.fields(kind) if field.name != "unsaid"]
+    return tuple(default if _is_empty(default) else None for default in defaults)
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return None if field.default is dataclasses.MISSING else field.default
+
+
 def _with_names(rendered: Any) -> Any:
     """Replace attribute names by their public names: keys at any depth, or the items of a list."""
     if isinstance(rendered, dict):
@@ -187,8 +202,13 @@ def _is_empty(content: Any) -> bool:
         return False
     if dataclasses.is_dataclass(content) and not isinstance(content, type):
         # A row equal to its default, such as "nothing was held back", is left out as a whole.
-        return all(map(_is_optional, dataclasses.fields(content))) and bool(content == type(content)())
+        return _may_be_empty(type(content)) and bool(content == type(content)())
     return isinstance(content, str | Sequence | Mapping | Set) and not content
+
+
+@cache
+def _may_be_empty(kind: Any) -> bool:
+    return all(map(_is_optional, dataclasses.fields(kind)))
 
 
 def _key(name: Any) -> str:
