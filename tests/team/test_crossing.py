@@ -10,6 +10,7 @@ import hmac
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,14 +20,19 @@ import pytest
 from starlette.testclient import TestClient
 
 from spec_kit_memory import settings as settings_module
+from spec_kit_memory.advice import advise, outcome
+from spec_kit_memory.answers import SearchAnswer
 from spec_kit_memory.errors import AccessDenied
+from spec_kit_memory.serve import render
 from spec_kit_memory.serve.http.issuer import Issuer
 from spec_kit_memory.serve.http.sign_in import TokenChecker
 from spec_kit_memory.serve.http.team_app import Team, team_application
 from spec_kit_memory.serve.mcp import resources
 from spec_kit_memory.serve.mcp.team_server import caller_for
+from spec_kit_memory.serve.messages import for_model, for_person
 from spec_kit_memory.serve.tools import BY_NAME, TOOLS
 from spec_kit_memory.team.database import TeamDatabase
+from spec_kit_memory.team.project_answers import joined_projects
 from spec_kit_memory.team.rights import NEEDED, Access, Role, User, read_grants
 from tests.serve.test_http import HEADERS
 from tests.serve.test_sign_in import AUDIENCE, REFUSED, Authority
@@ -287,6 +293,18 @@ def test_a_search_of_several_projects_says_which_of_them_could_not_answer(served
     assert served.call(eve, "memory_search", **question, asOf="no such time")["code"] == "E030"
 
 
+def test_what_a_project_could_not_use_is_worded_for_who_reads_it() -> None:
+    reason = advise("no-meaning", problem="the vectors are of another model", next=advise("embed-anew"))
+    nothing = outcome("found-in-projects", shown=0, projects=1)
+    one = SearchAnswer(outcome=nothing, query="till", method="text", results=(), unavailable=(reason,))
+    joined = joined_projects({"shop": one, "bank": replace(one, unavailable=())}, limit=5)
+    assert len(joined.unavailable) == 1
+    text = "shop: meaning: the vectors are of another model; "
+    assert for_model(joined.unavailable[0]) == f"{text}memory_index_scan makes them anew"
+    assert for_person(joined.unavailable[0]) == f"{text}`skm index` makes them anew"
+    assert "`index()`" not in json.dumps(render.envelope(joined))
+
+
 def test_schemas_show_projects_only_to_who_needs_them(served: Served) -> None:
     one = served.token("static", "ana", "reader", "shop")
     several = served.token("static", "eve", "reader", "shop", "bank")
@@ -530,6 +548,25 @@ def test_only_an_admin_makes_changes_or_removes_a_rule_for_everybody(served: Ser
     assert [row["title"] for row in rules] == ["Notes of the shop"]
     assert "data" in served.call(ben, "memory_update", id=1, importanceTier="normal")
     assert "data" in served.call(ana, "memory_update", id=1, title="Notes of our shop")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_writer_makes_changes_and_removes_rules_of_their_own_notes(served: Served, kind: str) -> None:
+    ana, ben = served.token(kind, "ana", "writer", "shop"), served.token(kind, "ben", "admin", "shop")
+    own = served.keep_own(ana, "Diary", "Answer me in short sentences.")
+    rule: dict[str, Any] = {"id": own, "importanceTier": "constitutional", "confirm": True}
+    assert served.call(ana, "memory_update", **rule)["data"]["memory"]["tier"] == "constitutional"
+
+    def rules(token: str) -> list[str]:
+        return [row["title"] for row in served.call(token, "memory_list", tier="constitutional")["data"]["memories"]]
+
+    assert (rules(ana), rules(ben)) == (["Diary"], [])
+    assert "data" in served.call(ana, "memory_update", id=own, title="Short sentences")
+    assert rules(ana) == ["Short sentences"]
+    assert "data" in served.call(ana, "memory_update", id=own, importanceTier="normal")
+    assert "data" in served.call(ana, "memory_update", **rule)
+    assert "data" in served.call(ana, "memory_delete", id=own)
+    assert rules(ana) == []
 
 
 def test_a_rule_needs_the_scope_of_an_admin(served: Served) -> None:

@@ -245,3 +245,15 @@ def test_a_writer_makes_no_rule_on_the_page_and_an_admin_does(site: Site) -> Non
             assert workspace.load(1).memory.tier == tier
             if role == "admin":
                 workspace.update(1, importance_tier="normal")
+
+
+def test_a_writer_vouches_for_no_text_on_the_page_and_an_admin_does(site: Site) -> None:
+    for role, is_trusted in (("writer", True), ("admin", False)):
+        visitor = site.visitor(f"voucher-{role}", role, "shop")
+        content = f"trusted=0&csrf={csrf(visitor, '/p/shop/search')}"
+        answer = visitor.post("/p/shop/memory/1/trust", content=content, headers=ORIGIN)
+        assert answer.status_code == 303
+        with site.team.projects.use("shop") as workspace:
+            assert workspace.load(1).memory.trusted is is_trusted, role
+    with site.team.projects.use("shop") as workspace:
+        workspace.trust(1)

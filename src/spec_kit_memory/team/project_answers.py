@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, replace
 
-from spec_kit_memory.advice import Value, outcome
+from spec_kit_memory.advice import Value, finding, outcome
 from spec_kit_memory.answers import Explanation, Freshness, HeldBack, Rule, SearchAnswer
 from spec_kit_memory.features.personal import joined_rules
 
@@ -44,7 +44,11 @@ def joined_projects(answers: Mapping[str, SearchAnswer], *, limit: int) -> Searc
         concepts={},
         held_back=_held_back([answer.held_back for answer in answers.values()]),
         unavailable=tuple(
-            dict.fromkeys(f"{name}: {reason}" for name, answer in answers.items() for reason in answer.unavailable)
+            dict.fromkeys(
+                finding("in-one-project", name=name, reason=reason)
+                for name, answer in answers.items()
+                for reason in answer.unavailable
+            )
         ),
         stats={
             key: sum(answer.stats.get(key, 0) for answer in answers.values())

@@ -161,6 +161,7 @@ FINDINGS: Mapping[str, str] = {
     "concept-in": "{concept!r} is in {best}",
     "concept-in-more": "{concept!r} is in {best} and {more} more",
     "meaning-unavailable": "meaning: {problem}",
+    "in-one-project": "{name}: {reason}",
     "vectors-of-other-size": "the index has vectors of {used} with {stored} dimensions, not with {now}",
     "vectors-from-elsewhere": "the index has vectors of {used} from another address or with other weights",
     "vectors-of-another-model": "the index has vectors of {stored}, not of {used}",
