@@ -62,7 +62,7 @@ Progress = Callable[[str, int, int], None]
 Cancel = Callable[[], bool]
 
 FEW_FILES = 200  # that `compare` reads
-LOCK_SECONDS = 120.0  # a holder that was stopped must not stop everybody; writes are safe without the lock
+LOCK_SECONDS = 120.0  # a suspended holder must not block every other process; writes are safe without the lock
 UNLINKED = "unlinked"  # while this mark exists, documents may be indexed without their links
 _FATAL = (DatabaseBusy, DatabaseCorrupt, DatabaseUnusable)
 
@@ -79,9 +79,9 @@ class _LinkTargets:
 
 
 class Sync(SingleFiles):
-    """Keeps one workspace's index in step. Its store has no scope: whoever scans, a file is indexed as its path says.
+    """Keeps one workspace's index in step. Its store has no scope: for any caller, a file is indexed as its path says.
 
-    The scope decides what the caller may name, and what it is told of the rest.
+    The scope decides which paths the caller may name, and what the report contains of the others.
     """
 
     def __init__(
@@ -130,9 +130,9 @@ class Sync(SingleFiles):
     def rebuild(
         self, change: Change, *, progress: Progress | None = None, cancel: Cancel | None = None
     ) -> tuple[Rebuilt | None, ScanReport]:
-        """Make the index anew from what is recorded and from all files, and put it in its place as a whole.
+        """Build a new index from the recorded data and all files, and replace the old one with it.
 
-        One that is cancelled has changed nothing and says so in its report.
+        A cancelled rebuild changes nothing, and its report says that it was cancelled.
         """
         reports: list[ScanReport] = []
 
@@ -212,7 +212,7 @@ class Sync(SingleFiles):
                 continue
             match decide(file, row):
                 case ScanDecision.NEW:
-                    # Beyond some, those that were deleted on request and moved since are not told apart.
+                    # Beyond the first ones, files that were deleted on request and moved since are not recognised.
                     if len(differences.unindexed) >= FEW_FILES or not self._was_forgotten(scan, file):
                         differences.unindexed.append(file.path)
                 case ScanDecision.REINDEX:
@@ -246,18 +246,18 @@ class Sync(SingleFiles):
         return self._is_forgotten(scan, entry, None)
 
     def _alone(self, cancel: Cancel | None) -> Lock:
-        """One scan at a time: servers that start together would all read the same new files."""
+        """Take the lock of scans: servers that start at the same time would all read the same new files."""
         lock = Lock(self._settings, "scan.lock")
         deadline = time.monotonic() + LOCK_SECONDS
         try:
             while not lock.wait(seconds=0.2) and time.monotonic() < deadline and not (cancel and cancel()):
                 pass
         except OSError:
-            return lock  # no lock file can be made here, by other processes neither
+            return lock  # no process can create a lock file here
         return lock
 
     def _look(self, only: Sequence[Path] | None, *, count: bool) -> tuple[Discovery, Recovery, dict[str, Stored]]:
-        # Stored rows first: a save that ends during the walk is then no row without a file.
+        # Stored rows first: otherwise a save that ends during the walk would look like a row without a file.
         places = [paths.stored_form(self._settings, path) for path in only or ()]
         stored = self._stored_files() if only is None else self._store.documents.stored(below=places)
         seen = self._walk(only, count=count)
@@ -280,7 +280,7 @@ class Sync(SingleFiles):
         return replace(seen, files=tuple(file for file in seen.files if self._has_file(file.path)))
 
     def _walk(self, only: Sequence[Path] | None, *, count: bool) -> Discovery:
-        """A walk of everything learns where links lead to, so that a limited one need not look for them again."""
+        """Walk the files. A full walk records the targets of links, so that limited walks need not search for them."""
         seen = self._discovered(only=only, count=count, targets=self._links.known)
         if only is None:
             self._links.known = seen.targets
@@ -381,9 +381,9 @@ class Sync(SingleFiles):
                     written_now.append(ready)
                     if _is_as_read(ready):
                         done.append(self._put_ready(scan, ready))
-                        if done[-1].released:  # their turn is now, in transactions of their own
+                        if done[-1].released:  # they are indexed next, each in its own transaction
                             break
-        except Exception:  # which file it was, and why, comes out when each is written alone
+        except Exception:  # writing each file alone shows which one failed, and why
             if not written_now:
                 raise
             scan.moved.difference_update(put.origin for put in done)
@@ -428,7 +428,7 @@ class Sync(SingleFiles):
     def _bad(self, scan: ScanState, file: MemoryFile, code: str, message: str) -> None:
         report = scan.of(file.path)
         report.unknown += 1
-        # Every reader names the path in front of it; the whole path once more says nothing.
+        # Each view puts the path in front of the message, so it is not repeated here.
         message = message.removeprefix(Path(file.real).as_posix()).strip()
         report.bad.append(BadFile(file.path, code, message, scan.change.at))
 
@@ -457,7 +457,7 @@ class Sync(SingleFiles):
         return IndexedFile(ready, entry) if result.forgotten else IndexedFile(ready, entry, result, origin)
 
     def _again(self, scan: ScanState, path: str, decision: ScanDecision) -> None:
-        """Read a file again that was an alias and has a memory of its own now."""
+        """Index a file again that was an alias and now has its own memory."""
         only = [paths.absolute(self._settings, path)]
         for file in discover.discover(self._settings, only=only, count=False).files:
             self._read_one(scan, file, decision)
@@ -547,7 +547,7 @@ class Sync(SingleFiles):
             self._store.documents.scanned(bad=bad_files, cleared=cleared)
 
     def _neighbours(self, scan: ScanState) -> Mapping[str, int]:
-        """The live paths, or, where a limited scan knows only some, also those beside its spec documents."""
+        """The live paths; for a limited scan also those in the folders of its spec documents."""
         if scan.lookup is None or not scan.spec_places:
             return scan.ids
         paths = [f"{place}/{name}" for place in scan.spec_places for name in SPEC_DOCUMENTS]

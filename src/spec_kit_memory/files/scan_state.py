@@ -57,7 +57,7 @@ class ScanState:
     touched: dict[str, Stamp] = field(default_factory=dict)
     moved: set[str] = field(default_factory=set)  # old paths of moved files
     spec_places: set[str] = field(default_factory=set)  # folders whose spec documents changed
-    # Finds rows outside of a limited scan; None: `stored` has all.
+    # Finds rows outside a limited scan; None: `stored` is complete.
     lookup: Callable[[str], Mapping[str, Stored]] | None = None
     asked: dict[str, list[str]] = field(default_factory=dict)
 
@@ -72,7 +72,7 @@ class ScanState:
         return self.places is None or is_covered(path, self.places)
 
     def alike(self, key: str) -> Sequence[str]:
-        """The stored paths whose text has this raw hash or fingerprint; asked for only when a file is new."""
+        """The stored paths whose text has this raw hash or fingerprint; looked up only for new files."""
         if self.lookup is None:
             return self._by_text.get(key, ())
         if key not in self.asked:

@@ -141,7 +141,7 @@ class SingleFiles:
         self._store.documents.scanned(cleared=[entry.path])
         if entry.source is Source.SPEC:
             self._link_spec_documents(folder_of(entry.path), change)
-        # A memory that comes back under another name leaves its file where it was: a second name of the same text.
+        # A memory that returns under another path leaves its old file behind, which becomes an alias.
         left_behind = [path for path, id_ in left.items() if id_ == result.memory_id and self._stands(path)]
         for path in (*result.released, *left_behind):
             self._put_file(self._file_at(path), change, explicit=False)
@@ -156,7 +156,7 @@ class SingleFiles:
             filter(None, (discover.place(self._settings, spot, real=final, facts=facts) for spot in spots)), None
         )
         if located is None:
-            return self.index_file(final, change, explicit=True)  # says why it is no place for a memory
+            return self.index_file(final, change, explicit=True)  # raises the error that gives the reason
         return self._put(self._entry(located, index_entry.parse(file, scanned=scanned)), change, explicit=True)
 
     def _forgotten_elsewhere(self, entry: Entry) -> dict[str, int]:
@@ -195,12 +195,12 @@ class SingleFiles:
         if row.alias or row.presence is Presence.FORGOTTEN or path in scan.moved or path in scan.found:
             return False
         if owner_of(path) != entry.owner:
-            return False  # what one user had does not become another's
+            return False  # a memory never changes its owner
         if not entry.fingerprint and PurePosixPath(path).name != PurePosixPath(entry.path).name:
-            return False  # empty bodies are all alike
+            return False  # all empty bodies have the same text
         if self._on_disk(path):
             return False
-        # Where a second file has the same text, that one takes the memory over.
+        # If a second file has the same text, it takes over the memory.
         others = scan.alike(row.fingerprint) if row.fingerprint else ()
         return not any(
             scan.stored[other].alias and scan.stored[other].memory_id == row.memory_id and self._on_disk(other)
@@ -218,7 +218,7 @@ class SingleFiles:
         return self._stands(pending.pending_of(paths.absolute(self._settings, path)))
 
     def _stands(self, path: str | Path) -> bool:
-        """Does a file exist there? False for paths that lead out of the workspace, as a forged index may have."""
+        """Does the file exist? False for paths outside the workspace, which a forged index may contain."""
         try:
             return filesystem.exists(paths.place(self._settings, path))
         except SpecKitMemoryError:
@@ -233,7 +233,7 @@ class SingleFiles:
 
     def _entry(self, file: MemoryFile, parsed: Parsed) -> Entry:
         stored = self._store.documents.get(path=file.path, any_presence=True)
-        # Of this very file: a second name of another one, or its heir, is not what was dated or vouched for.
+        # Only the row of this very file counts: date and trust of an alias or an heir belong to another file.
         if stored is None or stored.path != file.path or stored.source is not file.source:
             stored = None
         elif stored.presence is Presence.FORGOTTEN and stored.fingerprint != parsed.fingerprint:

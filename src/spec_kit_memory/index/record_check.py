@@ -24,9 +24,9 @@ from spec_kit_memory.index import rows
 __all__ = ["MOST", "NAMES", "Recorded", "check"]
 
 MOST = 20  # findings that are named
-# Of a memory's state: what a rebuild empties and a scan fills again, each with an entry of its own.
+# Parts of a memory's state that a rebuild clears and a scan sets again, each with its own entry.
 _DERIVED = ("aliases", "redactions")
-# What several checkouts of a project share, and each may change.
+# Values that several checkouts of a project share; each checkout may change them.
 _SHARED = ("validation_count", "confidence")
 NAMES = ("sequence", "ledger_sequence", *rows.HISTORY.split(", "))
 
@@ -35,7 +35,7 @@ _Key = tuple[int, int, str]  # of a link: source, target, relation
 
 
 class Recorded(Protocol):
-    """What an engine has recorded, in one moment."""
+    """The recorded data of an engine, as of one moment."""
 
     @property
     def is_shared(self) -> bool:
@@ -85,7 +85,7 @@ def check(recorded: Recorded) -> list[Advice]:
 
 @dataclass(frozen=True, slots=True)
 class _Last:
-    """What the ledger says last of a memory, and in which history row."""
+    """The last ledger entry of a memory, and its history row."""
 
     entry: LedgerEntry
     row: int | None
@@ -112,7 +112,7 @@ class _Look:
             own: list[_Row] = []
             if group and group[0] == entry.sequence:
                 own, group = group[1], next(numbered, None)
-            elif entry.version == 1:  # a process of 0.1 may have gone on writing beside us
+            elif entry.version == 1:  # a process of version 0.1 may still have been writing
                 own = unnumbered.pop(_moment_of(entry), [])
             self._compare_history(entry, own)
             self._remember(entry, own, is_own=is_own)

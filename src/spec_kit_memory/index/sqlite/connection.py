@@ -1,11 +1,11 @@
-"""How are threads, processes and crashes kept from harming the file?
+"""How is the index file protected from concurrent threads and processes, and from crashes?
 
 One write connection under a lock, one reader per thread, write-ahead log, every acknowledged
-write synced. A fork, or a file that was replaced on disk, is noticed and opened anew. Where there
-is no room for what several processes need beside the file, it is still read.
+write synced. After a fork, or if the file was replaced on disk, it is opened again. If there is no
+room for the files that sharing needs (log and shared memory), it can still be read.
 
-The file itself is never opened but through SQLite: closing any other handle on it would give up
-all locks that this process has on it.
+The file is opened only through SQLite: closing any other handle on it would release all locks
+that this process holds on it.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class Database:
         return self._writer is None
 
     def within(self, scope: Scope | None) -> Database:
-        """The same object: whoever can open the file can read all of it."""
+        """The same object: a process that can open the file can read all of it."""
         return self
 
     # --- opening
@@ -444,7 +444,7 @@ class Database:
         return self._stamps is None or self._stamps == self._stamps_on_disk()
 
     def _reopen(self) -> None:
-        """Another file stands at our path, or none: what was cached of the old one is worthless.
+        """Open again: another file is at our path, or none, so nothing cached of the old one is valid.
 
         The same file is opened anew too: where it could only be read, and changed, or where it may be writable again.
         """
@@ -467,9 +467,9 @@ class Database:
             self.on_new_file()
 
     def _leftovers(self) -> list[str]:
-        """The old file's log, if it still stands there: SQLite would take it for the new file's and mix them.
+        """The old file's log, if it still exists: SQLite would apply it to the new file.
 
-        Who deletes a folder deletes it a moment later, and must not delete a new file's.
+        A process that deletes the folder deletes the log a moment later; it must not delete a new file's log.
         """
         deadline = time.monotonic() + (0 if self._asked_to_read else _DELETING_SECONDS)
         while not self.path.exists() and any(map(_inode, self._names_beside())) and time.monotonic() < deadline:
@@ -512,9 +512,9 @@ class Database:
         return connection
 
     def reading(self, *, own: bool = False) -> AbstractContextManager[Connection]:
-        """Several reads of one moment. `own`: what this thread wrote in an open `together` counts too.
+        """Several reads of one moment. `own` includes what this thread wrote in an open `together`.
 
-        What is kept for later reads without it: a transaction that is rolled back was never there.
+        Anything that is cached must be read without `own`, because that transaction may be rolled back.
         """
         return self._reading_own() if own and self._joined else ReadBlock(self._begin_read, self._as_ours, self.path)
 
@@ -529,9 +529,9 @@ class Database:
 
     @contextmanager
     def apart(self) -> Iterator[Connection]:
-        """A connection of its own, in one moment, for reads that take long and are fetched bit by bit.
+        """A separate connection, in one moment, for long reads that are fetched in parts.
 
-        Nobody else closes it, so nobody waits for its end.
+        No other thread closes it, so none waits for it to end.
         """
         with self.translated():
             read, connection = self._undisturbed(self._connect_again)
@@ -550,8 +550,8 @@ class Database:
     def writing(self, *, aside: bool = False) -> Iterator[Connection]:
         """One transaction: all of the block or nothing, on disk when it returns.
 
-        `aside` is for what a read leaves behind (use, sessions): it waits only a moment for others
-        and is not synced, since nobody was promised it.
+        `aside` is for what a read records (use, sessions): it waits only a moment for other writers
+        and is not synced, because it was not acknowledged to a caller.
         """
         joined = self._joined
         if joined is not None:

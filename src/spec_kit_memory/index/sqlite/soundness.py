@@ -40,14 +40,14 @@ _LOOKED_AT = (
 
 
 class Soundness:
-    """Is "there is nothing" to be believed? What was looked at for it is checked, once a minute at most."""
+    """Can an empty result be trusted? Checks the tables that it was read from, at most once a minute."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._checked_at: dict[str, float] = {}
 
     def require(self, *, quick: bool = False) -> None:
-        """`quick`: what lists and numbers are made of, and only for the blink of an eye."""
+        """`quick`: only the tables behind lists and counts, for a twentieth of a second."""
         before = time.monotonic() - _BELIEVED_SECONDS
         tables = [name for name in (_LISTED if quick else _LOOKED_AT) if self._checked_at.get(name, before) <= before]
         if not tables:
@@ -68,7 +68,7 @@ class Soundness:
 
 
 class Watch:
-    """Ends what takes too long, and remembers what was not looked at to the end. Without seconds it never does."""
+    """Stops checks that take too long and records which were not finished. Without seconds there is no limit."""
 
     def __init__(self, seconds: float | None) -> None:
         self._until = None if seconds is None else time.monotonic() + seconds
@@ -106,7 +106,7 @@ def integrity(connection: Connection) -> list[Text]:
 
 
 def integrity_of(tables: Iterable[str], connection: Connection, watch: Watch) -> list[Text]:
-    """Table by table. Pages that belong to no table are left to the whole check."""
+    """Check table by table. Pages that belong to no table are found only by the check of the whole file."""
     messages: list[Text] = []
     for table in tables:
         for part in (_sound, _loose):
