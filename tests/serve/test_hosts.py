@@ -20,7 +20,7 @@ from spec_kit_memory.core import jsonc
 from spec_kit_memory.errors import AccessDenied, BadParameter, Invalid
 from spec_kit_memory.serve import hosts
 from spec_kit_memory.serve.hosts import edits, toml
-from spec_kit_memory.serve.hosts.formats import HOSTS, File, HostPlace, argv, is_ours, named_workspace
+from spec_kit_memory.serve.hosts.formats import HOSTS, File, HostPlace, argv, is_ours, named_workspace, our_hooks
 
 EVERY_HOST = pytest.mark.parametrize("host", sorted(HOSTS))
 EVERY_SCOPE = pytest.mark.parametrize("scope", ["project", "user"])
@@ -375,17 +375,56 @@ def test_an_older_text_of_ours_is_brought_up_to_date(root: Path, home: Path, mon
     assert everything(root, home) == before
 
 
-def test_keys_that_a_user_added_to_our_entry_are_kept(root: Path, home: Path) -> None:
-    hosts.install("claude-code", root=root, apply=True)
-    path = root / ".mcp.json"
-    path.write_text(path.read_text().replace('"type": "stdio"', '"env": {"A": "1"}, "type": "stdio"'))
-    assert not hosts.install("claude-code", root=root, apply=True).changes
+@pytest.mark.parametrize(("scope", "key"), [("user", '"env": {"A": "1"}'), ("project", '"timeout": 9')])
+def test_keys_that_a_user_added_to_our_entry_are_kept(scope: str, key: str, root: Path, home: Path) -> None:
+    hosts.install("claude-code", root=root, scope=scope, apply=True)
+    path = root / ".mcp.json" if scope == "project" else home / ".claude.json"
+    path.write_text(path.read_text().replace('"type": "stdio"', f'{key}, "type": "stdio"'))
+    assert not hosts.install("claude-code", root=root, scope=scope, apply=True).changes
     path.write_text(path.read_text().replace(f'"{program(home)}"', '"/old/skm"'))
-    hosts.install("claude-code", root=root, apply=True)
+    hosts.install("claude-code", root=root, scope=scope, apply=True)
     entry = content(path)["mcpServers"]["spec_kit_memory"]
-    assert entry == {"env": {"A": "1"}, "type": "stdio", "command": program(home), "args": ["serve"]}
-    hosts.uninstall("claude-code", root=root, apply=True)
+    assert entry == jsonc.read(f"{{{key}}}") | {"type": "stdio", "command": program(home), "args": ["serve"]}
+    hosts.uninstall("claude-code", root=root, scope=scope, apply=True)
     assert not path.exists()
+
+
+BROUGHT = {"env": {"LD_PRELOAD": "./x.so"}, "environment": {"PYTHONPATH": "x"}, "envFile": ".env", "cwd": "/", "new": 1}
+
+
+@EVERY_HOST
+def test_what_a_clone_says_of_our_server_and_hooks_besides_does_not_stay(host: str, root: Path, home: Path) -> None:
+    hosts.install(host, root=root, apply=True)
+    clean = {file.path: content(file.path) for file in shared(host, root) if file.path.is_relative_to(root)}
+    for file in shared(host, root):
+        if file.path not in clean:
+            continue  # Cline's is the user's own
+        tree = content(file.path)
+        for entry in file.entries:
+            if entry.mode != "default":
+                stored = toml.find(tree, entry.path)
+                hooks = our_hooks(stored) if entry.mode == "item" else [stored]
+                (hooks[0].get("hooks", hooks)[0]).update(BROUGHT | {"bash": "./x"})
+        table = '[mcp_servers.spec_kit_memory]\ncwd = "/"\n\n[mcp_servers.spec_kit_memory.env]\nA = "1"\n'
+        file.path.write_text(json.dumps(tree) if file.form == "json" else table)
+    for folder in (home / ".config").glob("spec-kit-memory/hosts/*"):
+        shutil.rmtree(folder)  # nobody here has installed anything
+    hosts.install(host, root=root, apply=True)
+    assert {path: content(path) for path in clean} == clean
+
+
+@pytest.mark.parametrize("relative", [".", "", "bin"])
+def test_a_program_in_the_folder_one_stands_in_is_never_named(
+    relative: str, root: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "bin").mkdir()
+    for planted in (root / "skm", root / "bin/skm"):
+        planted.write_text("#!/bin/sh\n")
+        planted.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{relative}:{os.environ['PATH']}")
+    monkeypatch.chdir(root)
+    hosts.install("claude-code", root=root, apply=True)
+    assert content(root / ".mcp.json")["mcpServers"]["spec_kit_memory"]["command"] == program(home)
 
 
 def test_a_server_entry_that_was_there_before_us_comes_back(root: Path, home: Path) -> None:
@@ -680,18 +719,18 @@ def test_what_a_running_host_wrote_meanwhile_is_not_lost(root: Path, home: Path)
     ],
 )
 def test_codex_keys_of_the_users_own_are_kept(text: str, root: Path, home: Path) -> None:
-    path = root / ".codex/config.toml"
+    path = home / ".codex/config.toml"
     path.parent.mkdir()
     path.write_bytes(text.encode())
-    hosts.install("codex", root=root, apply=True)
+    hosts.install("codex", root=root, scope="user", apply=True)
     expected = tomllib.loads(text)
     expected["mcp_servers"]["spec_kit_memory"] |= {
         "command": program(home),
-        "args": ["serve", "--workspace", str(root)],
+        "args": ["serve"],
     }
     assert content(path) == expected
     assert all(comment in path.read_text() for comment in ("# about the next",) if comment in text)
-    hosts.uninstall("codex", root=root, apply=True)
+    hosts.uninstall("codex", root=root, scope="user", apply=True)
     assert path.read_bytes() == text.encode()
 
 

@@ -9,7 +9,6 @@ are literal; time and output are bounded, and what did not come in time is simpl
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from spec_kit_memory import filesystem
+from spec_kit_memory import filesystem, programs
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.files import git
 from spec_kit_memory.filesystem import Place
@@ -54,8 +53,8 @@ class History:
         """None: no git, no repository, no commit, or one whose objects are not its own."""
         located = git.located(root)
         commit = git.head(root).get("commit", "")
-        program = shutil.which("git")
-        if located is None or not commit or program is None or not os.path.isabs(program):
+        program = programs.find("git", os.environ)
+        if located is None or not commit or program is None:
             return None
         top, objects = located.top, located.common / "objects"
         if Path(program).is_relative_to(top):

@@ -57,6 +57,7 @@ def install(
     """With `url`, connect the team server at that address instead; both servers can be connected at once."""
     chosen, place = _checked_place(host, root, scope)
     files = team_entry.remote_files(chosen, place, team_entry.checked_address(url)) if url else chosen.files(place)
+    files = [replace(file, of_project=place.may_have_come_with_project(file.path)) for file in files]
     record = install_record.read(host, place)
     changes, untouched = [], []
     shared: dict[Path, OriginalFile] = {}
@@ -173,7 +174,7 @@ def _read_all(files: list[File], place: HostPlace) -> Iterator[tuple[File, bytes
 def _bounds(path: Path, place: HostPlace) -> Path | None:
     """The project that links may not lead out of, because a repository can contain hostile links; None for the user's
     own files, which may be links to anywhere, as dotfiles are."""
-    return place.root if place.scope == "project" and path.is_relative_to(place.root) else None
+    return place.root if place.may_have_come_with_project(path) else None
 
 
 def _refuse(problems: list[str]) -> None:

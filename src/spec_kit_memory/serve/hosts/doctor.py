@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import threading
@@ -21,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spec_kit_memory import settings
+from spec_kit_memory import programs, settings
 from spec_kit_memory.answers import Answer
 from spec_kit_memory.serve.cli.answer_view import Block, Line
 from spec_kit_memory.serve.hosts import approval, edits, runnable
@@ -187,7 +186,7 @@ def _program(command: Sequence[str], again: str) -> Finding:
 
 def _path(program: str) -> Finding:
     """Is the `skm` that a person types the same program as the one in the entry?"""
-    typed = shutil.which("skm")
+    typed = programs.find("skm", os.environ)
     if typed is None:
         return Finding("PATH", True, "skm is not on PATH; the host does not need it there")
     same = Path(typed).resolve() == Path(program).resolve() or not Path(program).name.startswith("skm")

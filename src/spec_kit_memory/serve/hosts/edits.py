@@ -44,7 +44,7 @@ def present(text: str, file: File) -> bool:
     if file.form == "text":
         return text == file.text
     tree = toml.parse(text) if file.form == "toml" else _parse_json(text)
-    return all(_is_present(toml.find(tree, entry.path), entry) for entry in file.entries)
+    return all(_is_present(toml.find(tree, entry.path), entry, file) for entry in file.entries)
 
 
 def entry_in(file: File, path: tuple[str, ...]) -> Any:
@@ -75,16 +75,36 @@ def problem_of(file: File) -> str:
     return ""
 
 
-def _is_present(stored: Any, entry: ConfigEntry) -> bool:
+# The keys that an entry of ours in a project's file may have in addition to those that install writes. Others could
+# decide what is run: a variable that loads a library, a working folder, a command for one operating system.
+_HARMLESS = frozenset(
+    (
+        *("enabled", "disabled", "required", "description", "timeout"),
+        *("startup_timeout_sec", "startup_timeout_ms", "tool_timeout_sec"),
+        *("enabled_tools", "disabled_tools", "includeTools", "excludeTools"),
+    )
+)
+
+
+def _is_present(stored: Any, entry: ConfigEntry, file: File) -> bool:
     if entry.mode == "default":
         return stored is not None
     if entry.mode == "item":
         ours = our_hooks(stored)
         # In a group that also has other hooks, `our_hooks` returns our hook without its group.
+        forms = (entry.value, *hooks_of_group(entry.value))
         return len(ours) == 1 and any(
-            _contains(ours[0], value) for value in (entry.value, *hooks_of_group(entry.value))
+            ours[0] == form if file.of_project else _contains(ours[0], form) for form in forms
         )
-    return isinstance(stored, dict) and all(stored.get(key) == value for key, value in entry.value.items())
+    return isinstance(stored, dict) and _kept(stored, entry, file) | entry.value == stored
+
+
+def _kept(stored: Any, entry: ConfigEntry, file: File) -> dict[str, Any]:
+    """The part of an existing entry that is kept."""
+    there = stored if isinstance(stored, dict) else {}
+    if not file.of_project:
+        return there
+    return {key: value for key, value in there.items() if key in _HARMLESS or key in entry.value}
 
 
 def _contains(stored: Any, value: Any) -> bool:
@@ -134,34 +154,36 @@ def with_entries(text: str | None, file: File) -> str:
     new_text = (text if text and text.strip(f"{MARK} \t\r\n") else "") if jsonc.is_blank(text or "") else text or ""
     new_text += "{}\n" if jsonc.is_blank(new_text) else ""
     for entry in file.entries:
-        new_text = _put(new_text, entry)
+        new_text = _put(new_text, entry, file)
     _compare(text or "", new_text, file)
     return new_text
 
 
-def _put(text: str, entry: ConfigEntry) -> str:
+def _put(text: str, entry: ConfigEntry, file: File) -> str:
     node = jsonc.find(jsonc.parse(text), entry.path)
     if entry.mode == "default":
         return text if node is not None else jsonc.put(text, entry.path, entry.value)
     if entry.mode == "item":
-        if node is not None and _is_present(node.value, entry):
+        if node is not None and _is_present(node.value, entry, file):
             return text
         return jsonc.append(_without_items(text, entry.path), entry.path, entry.value)
     if node is None:
         return jsonc.put(text, entry.path, entry.value)
-    if _is_present(node.value, entry):
+    if _is_present(node.value, entry, file):
         return text
-    members = node.value if isinstance(node.value, dict) else {}
-    return jsonc.put(text, entry.path, {**members, **entry.value})
+    return jsonc.put(text, entry.path, _kept(node.value, entry, file) | entry.value)
 
 
 def _with_tables(text: str, file: File) -> str:
     for entry in file.entries:
         current = toml.find(toml.parse(text), entry.path)
-        if _is_present(current, entry):
+        if _is_present(current, entry, file):
             continue
-        has_other_keys = isinstance(current, dict) and set(current) - set(entry.value)
-        text = (toml.change if has_other_keys else toml.put)(text, entry.path, entry.value)
+        kept = _kept(current, entry, file)
+        if kept == current and set(kept) - set(entry.value):
+            text = toml.change(text, entry.path, entry.value)
+        else:
+            text = toml.put(text, entry.path, kept | entry.value)
     return text
 
 

@@ -10,14 +10,13 @@ import errno
 import json
 import os
 import shlex
-import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from spec_kit_memory import filesystem
+from spec_kit_memory import filesystem, programs
 from spec_kit_memory.core import jsonc
 from spec_kit_memory.filesystem import Place
 from spec_kit_memory.serve.hosts import slash_commands
@@ -75,6 +74,7 @@ class File:
     form: Literal["json", "toml", "text"]
     entries: tuple[ConfigEntry, ...] = ()
     text: str = ""  # of a file that is entirely ours
+    of_project: bool = False  # it may have come with a clone, so not everything in our entries is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +96,10 @@ class HostPlace:
     def base(self) -> Path:
         return self.root if self.scope == "project" else self.home
 
+    def may_have_come_with_project(self, path: Path) -> bool:
+        """True for files in the project; all others are the user's own."""
+        return self.scope == "project" and path.is_relative_to(self.root)
+
     def folder(self, variable: str, name: str) -> Path:
         """A host's folder: in the project, or the user's own, which an environment variable may relocate."""
         moved = self.environ.get(variable)
@@ -110,8 +114,8 @@ class HostPlace:
         """The command that starts us, with its full path: a host may run with another PATH, and hooks must run the
         same installation as the server."""
         for name in ("skm", "spec-kit-memory"):
-            if program := shutil.which(name, path=self.environ.get("PATH")):
-                return (str(Path(program).absolute()),)
+            if program := programs.find(name, self.environ):
+                return (program,)
         # -P: a host starts us in a project, whose own spec_kit_memory/ or click.py would be run in place of ours.
         return (sys.executable, "-P", "-m", "spec_kit_memory")
 
