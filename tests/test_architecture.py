@@ -33,6 +33,7 @@ ANYWHERE = {
     "requests",
     "settings",
     "filesystem",
+    "programs",
     "caller",
 }
 MAY_IMPORT: dict[str, set[str]] = {
@@ -40,6 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": {"advice"},
     "caller": {"core", "errors", "settings"},
     "filesystem": set(),
+    "programs": set(),
     "core": {"core", "errors", "advice"},
     "answers": {"core", "errors", "advice"},
     "page_answers": {"answers", "core", "advice"},

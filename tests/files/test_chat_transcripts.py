@@ -272,6 +272,17 @@ def test_a_folder_gives_its_transcripts_in_order(tmp_path: Path) -> None:
     assert transcripts_in(tmp_path / "b.jsonl") == [tmp_path / "b.jsonl"]
 
 
+def test_a_link_in_a_folder_leads_to_no_transcript_outside_of_it(tmp_path: Path) -> None:
+    folder = tmp_path / "clone"
+    (folder / "deep").mkdir(parents=True)
+    for path in (folder / "own.jsonl", tmp_path / "private.jsonl"):
+        path.touch()
+    (folder / "deep/link.jsonl").symlink_to("../../private.jsonl")
+    (folder / "deep/inner.jsonl").symlink_to("../own.jsonl")
+    (folder / "folder").symlink_to(tmp_path)
+    assert [path.name for path in transcripts_in(folder)] == ["inner.jsonl", "own.jsonl"]
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10),
     lambda children: (

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import tracemalloc
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -252,12 +253,28 @@ def test_a_forged_record_destroys_nothing(settings: Settings, write: Write, root
         assert not (root / "docs/call.md").exists()
 
 
+BOMB = "[" + "[]," * 2_000_001 + "[]]"  # 6 MB of text, and more than 120 MB as objects
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"final": 1}', "null", "\x00"])
 def test_a_damaged_record_is_removed(settings: Settings, text: str) -> None:
     folder = settings.state_folder / "pending"
     folder.mkdir(parents=True)
     (folder / f"{'e' * 24}.json").write_text(text)
     assert pending.recover(settings) == pending.Recovery()
+    assert records(settings) == []
+
+
+def test_a_record_of_millions_of_values_does_not_fill_the_memory(settings: Settings) -> None:
+    """A repository could bring ten, of 64 MB each that git packs into as many kilobytes."""
+    folder = settings.state_folder / "pending"
+    folder.mkdir(parents=True)
+    (folder / f"{'e' * 24}.json").write_text(f'{{"operation": "x", "steps": {BOMB}}}')
+    tracemalloc.start()
+    assert pending.recover(settings) == pending.Recovery()
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 60_000_000
     assert records(settings) == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -249,6 +250,16 @@ def test_a_file_of_many_zeros_packed_small_is_refused_before_memory_ends(tmp_pat
         for _ in range(300):
             file.write(b"0" * 1_000_000)
     with pytest.raises(RestoreFailed):
+        list(checkpoint_file.read(filesystem.Place.of(bomb)).rows())
+
+
+def test_a_row_of_millions_of_values_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
+    header, *rows, _ = gzip.decompress(a_checkpoint()).splitlines(keepends=True)
+    rows.append(b'{"kind": "memory", "triggers": [' + b"[]," * 2_000_001 + b"[]]}\n")
+    trailer = {"kind": "trailer", "rows": len(rows), "sha256": hashlib.sha256(b"".join((header, *rows))).hexdigest()}
+    bomb = tmp_path / "bomb.json.gz"
+    bomb.write_bytes(gzip.compress(b"".join((header, *rows)) + json.dumps(trailer).encode() + b"\n"))
+    with pytest.raises(RestoreFailed, match="values"):
         list(checkpoint_file.read(filesystem.Place.of(bomb)).rows())
 
 

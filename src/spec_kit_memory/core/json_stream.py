@@ -13,7 +13,9 @@ import re
 from collections.abc import Callable, Iterator
 from json.decoder import JSONDecodeError
 
-__all__ = ["TooMuchError", "elements", "has_more_values"]
+__all__ = ["MOST_VALUES", "TooMuchError", "elements", "has_more_values", "read"]
+
+MOST_VALUES = 2_000_000  # each takes about a hundred bytes of memory
 
 _FIRST_WINDOW = 1024 * 1024
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -47,6 +49,14 @@ def elements(read: Callable[[int], bytes], *, longest: int, most_values: int) ->
             window.skip()
             if after == "]":
                 break
+
+
+def read(data: bytes | str) -> object:
+    """The value of a whole text. ValueError, also if it has too many values; RecursionError if it is nested deeply."""
+    text = data if isinstance(data, str) else data.decode("utf-8", "surrogateescape")
+    if has_more_values(text, MOST_VALUES):
+        raise TooMuchError(f"it has more than {MOST_VALUES:,} values")
+    return json.loads(text)
 
 
 def has_more_values(text: str, most: int) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spec_kit_memory.core import json_stream
-from spec_kit_memory.core.json_stream import TooMuchError
+from spec_kit_memory.core.json_stream import MOST_VALUES, TooMuchError
 from spec_kit_memory.errors import Invalid, TooLarge
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ LARGEST_FILE = 512 * 1024 * 1024  # a zip, and all that is read of it
 LONGEST_LISTING = 8 * 1024 * 1024  # some 60,000 files
 LONGEST_CONVERSATION = 32 * 1024 * 1024
 MOST_ELEMENTS = 1_000_000
-MOST_VALUES = 2_000_000  # of one conversation: each takes about a hundred bytes of memory
 MOST_EXPANDED = 15  # a conversation becomes three to eight times as small; each second of reading has to be sent
 ALWAYS_EXPANDED = 10 * 1024 * 1024
 SMALLEST_MESSAGE = 40  # bytes in a zip: its id and its times alone are not smaller

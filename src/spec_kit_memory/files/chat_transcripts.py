@@ -84,10 +84,8 @@ def read_transcript(path: Path, *, noise_patterns: tuple[str, ...] = (), now: da
 
 def _decoded(line: str) -> object:
     """The value of a line, None if it is no JSON or has too much in it."""
-    if json_stream.has_more_values(line, chat_exports.MOST_VALUES):
-        return None
     try:
-        return json.loads(line)
+        return json_stream.read(line)
     except (ValueError, RecursionError):
         return None
 
@@ -121,7 +119,15 @@ def transcripts_in(path: Path) -> list[Path]:
         return [path]  # whoever reads it says what is wrong
     if not path.is_dir():
         return [path]
-    files = [file for file in path.rglob("*.json*") if file.suffix in (".jsonl", ".json") and file.is_file()]
+    # A link that leads out of the folder is not followed: the folder may be a repository's.
+    real = Path(os.path.realpath(path))
+    files = [
+        file
+        for file in path.rglob("*.json*")
+        if file.suffix in (".jsonl", ".json")
+        and file.is_file()
+        and (not file.is_symlink() or Path(os.path.realpath(file)).is_relative_to(real))
+    ]
     return sorted(chat_exports.without_companions(files))
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from spec_kit_memory.advice import advise
+from spec_kit_memory.core import json_stream
 from spec_kit_memory.core.memory import Scope
 from spec_kit_memory.core.scope import below
 from spec_kit_memory.core.wording import counted
@@ -326,7 +327,7 @@ def _unpacked(place: Slot, *, longest: int = _LONGEST_LINE) -> Generator[bytes, 
 
 def _parsed(line: bytes, place: Slot, number: int) -> dict[str, Any]:
     try:
-        value = json.loads(line)
+        value = json_stream.read(line)
     except (ValueError, RecursionError) as error:
         raise _bad(place, f"line {number} is not JSON: {error}") from error
     if not isinstance(value, dict):

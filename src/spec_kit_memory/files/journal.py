@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from spec_kit_memory import filesystem
+from spec_kit_memory.core import json_stream
 from spec_kit_memory.files import disk, paths
 from spec_kit_memory.filesystem import NotAFile, Place, Redirected
 from spec_kit_memory.settings import Settings
@@ -47,7 +48,7 @@ class JournalRecord:
         while len(data) < _MOST_BYTES and (piece := os.read(self._descriptor, 1 << 20)):
             data += piece
         try:
-            fields = json.loads(data)
+            fields = json_stream.read(bytes(data))
         except (ValueError, RecursionError):
             return {}
         return fields if isinstance(fields, dict) else {}
