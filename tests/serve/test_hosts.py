@@ -20,7 +20,7 @@ from spec_kit_memory.core import jsonc
 from spec_kit_memory.errors import AccessDenied, BadParameter, Invalid
 from spec_kit_memory.serve import hosts
 from spec_kit_memory.serve.hosts import edits, toml
-from spec_kit_memory.serve.hosts.formats import HOSTS, File, HostPlace, argv, is_ours, named_workspace, our_hooks
+from spec_kit_memory.serve.hosts.formats import HOSTS, File, HostPlace, argv, is_ours, named_workspace
 
 EVERY_HOST = pytest.mark.parametrize("host", sorted(HOSTS))
 EVERY_SCOPE = pytest.mark.parametrize("scope", ["project", "user"])
@@ -387,44 +387,6 @@ def test_keys_that_a_user_added_to_our_entry_are_kept(scope: str, key: str, root
     assert entry == jsonc.read(f"{{{key}}}") | {"type": "stdio", "command": program(home), "args": ["serve"]}
     hosts.uninstall("claude-code", root=root, scope=scope, apply=True)
     assert not path.exists()
-
-
-BROUGHT = {"env": {"LD_PRELOAD": "./x.so"}, "environment": {"PYTHONPATH": "x"}, "envFile": ".env", "cwd": "/", "new": 1}
-
-
-@EVERY_HOST
-def test_what_a_clone_says_of_our_server_and_hooks_besides_does_not_stay(host: str, root: Path, home: Path) -> None:
-    hosts.install(host, root=root, apply=True)
-    clean = {file.path: content(file.path) for file in shared(host, root) if file.path.is_relative_to(root)}
-    for file in shared(host, root):
-        if file.path not in clean:
-            continue  # Cline's is the user's own
-        tree = content(file.path)
-        for entry in file.entries:
-            if entry.mode != "default":
-                stored = toml.find(tree, entry.path)
-                hooks = our_hooks(stored) if entry.mode == "item" else [stored]
-                (hooks[0].get("hooks", hooks)[0]).update(BROUGHT | {"bash": "./x"})
-        table = '[mcp_servers.spec_kit_memory]\ncwd = "/"\n\n[mcp_servers.spec_kit_memory.env]\nA = "1"\n'
-        file.path.write_text(json.dumps(tree) if file.form == "json" else table)
-    for folder in (home / ".config").glob("spec-kit-memory/hosts/*"):
-        shutil.rmtree(folder)  # nobody here has installed anything
-    hosts.install(host, root=root, apply=True)
-    assert {path: content(path) for path in clean} == clean
-
-
-@pytest.mark.parametrize("relative", [".", "", "bin"])
-def test_a_program_in_the_folder_one_stands_in_is_never_named(
-    relative: str, root: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (root / "bin").mkdir()
-    for planted in (root / "skm", root / "bin/skm"):
-        planted.write_text("#!/bin/sh\n")
-        planted.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{relative}:{os.environ['PATH']}")
-    monkeypatch.chdir(root)
-    hosts.install("claude-code", root=root, apply=True)
-    assert content(root / ".mcp.json")["mcpServers"]["spec_kit_memory"]["command"] == program(home)
 
 
 def test_a_server_entry_that_was_there_before_us_comes_back(root: Path, home: Path) -> None:

@@ -9,13 +9,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from spec_kit_memory import filesystem
 from spec_kit_memory.answers import Answer
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import AccessDenied, BadParameter, Invalid
+from spec_kit_memory.filesystem import Place, Staged
 from spec_kit_memory.serve.cli.answer_view import Block, Line
 from spec_kit_memory.serve.hosts import edits, install_record, team_entry
 from spec_kit_memory.serve.hosts.formats import HOSTS, File, Host, HostPlace, content_of
@@ -286,22 +289,64 @@ def _own_folders(changes: list[FileEdit]) -> Iterator[Path]:
 
 
 def _apply(changes: list[FileEdit], remembered: InstallRecord | None) -> list[Path]:
-    """Write all files or none."""
+    """Write all files or none: every new and former text is on disk before the first file is replaced."""
     _check_unchanged(changes)
-    done: list[FileEdit] = []
-    try:
-        backups = install_record.write(remembered) if remembered else []
-        for change in changes:
-            _write(change, change.after)
-            done.append(change)
-    except OSError as error:
-        for change in done:
-            _write(change, change.before)
-        raise AccessDenied(
-            f"{error.filename or 'A file'} cannot be written: {error.strerror}. Nothing was changed.",
-            hint="Check who may write there.",
-        ) from error
+    begun: list[_Writing] = []
+    made: list[Place] = []
+    with ExitStack() as stack:
+        try:
+            backups = install_record.write(remembered) if remembered else []
+            writings = [_prepared(change, stack, made) for change in changes]
+            for writing in writings:
+                begun.append(writing)
+                writing.do()
+            for folder in dict.fromkeys(writing.place.parent for writing in writings):
+                filesystem.sync(folder)
+        except BaseException as error:
+            for writing in reversed(begun):
+                writing.undo()
+            with suppress(OSError):  # one that is not empty is needed
+                for folder in reversed(made):
+                    filesystem.remove_folder(folder)
+            if not isinstance(error, OSError):
+                raise
+            raise AccessDenied(
+                f"{error.filename or 'A file'} cannot be written: {error.strerror}. Nothing was changed.",
+                hint="Check who may write there.",
+            ) from error
     return backups
+
+
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    """A file with its new and its former text next to it; None for a text that means no file."""
+
+    place: Place
+    new: Staged | None
+    former: Staged | None
+
+    def do(self) -> None:
+        _put(self.place, self.new)
+
+    def undo(self) -> None:
+        _put(self.place, self.former)
+
+
+def _put(place: Place, staged: Staged | None) -> None:
+    if staged is None:
+        filesystem.remove(place)
+    else:
+        staged.install()
+
+
+def _prepared(change: FileEdit, stack: ExitStack, made: list[Place]) -> _Writing:
+    place = install_record.place_of(change.path, within=change.within)
+    made += filesystem.make_folders(place.parent)
+    new, former = (
+        None if text is None else stack.enter_context(filesystem.stage(place, text))
+        for text in (change.after, change.before)
+    )
+    return _Writing(place, new, former)
 
 
 def _check_unchanged(changes: list[FileEdit]) -> None:
@@ -322,13 +367,6 @@ def _check_unchanged(changes: list[FileEdit]) -> None:
                 f"{change.path} was changed by another program just now. Nothing was changed.",
                 hint="Run it again; if it happens again, close the host first.",
             )
-
-
-def _write(change: FileEdit, data: bytes | None) -> None:
-    if data is None:
-        install_record.remove_file(change.path, within=change.within)
-    else:
-        install_record.write_file(change.path, data, within=change.within)
 
 
 def _plan(

@@ -24,10 +24,9 @@ __all__ = [
     "digest",
     "forget",
     "obstacle",
+    "place_of",
     "read",
-    "remove_file",
     "write",
-    "write_file",
 ]
 
 FORMAT = 1
@@ -87,12 +86,12 @@ def write(record: InstallRecord) -> list[Path]:
     for number, (path, original) in enumerate(record.files.items()):
         name = f"{number:02d}-{path.name}.backup" if original.before is not None else None
         if name is not None and original.before is not None:
-            write_file(record.folder / name, original.before, mode=0o600)
+            _write_private(record.folder / name, original.before)
             backups.append(record.folder / name)
         files[str(path)] = {"backup": name, "after": original.after, "made": sorted(map(list, original.made))}
     content = {"format": FORMAT, "files": files, "folders": [str(path) for path in record.folders]}
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    write_file(record.folder / "record.json", text.encode(), mode=0o600)
+    _write_private(record.folder / "record.json", text.encode())
     return backups
 
 
@@ -133,29 +132,15 @@ def _leads_elsewhere(path: Path, within: Path) -> str:
     return ""
 
 
-def _inside(path: Path, within: Path) -> Place:
-    """The file as a place in the project, with links inside the project resolved. A link that is swapped in after
+def place_of(path: Path, *, within: Path | None) -> Place:
+    """The file, with links resolved: a link stays a link, and its target is replaced. A link that is swapped in after
     this check is not followed."""
-    if _leads_elsewhere(path, within):
+    if within is not None and _leads_elsewhere(path, within):
         raise Redirected(path)
-    root = within.resolve()
-    return Place(root, Path(os.path.realpath(path)).relative_to(root).parts)
+    real = Path(os.path.realpath(path))
+    base = within.resolve() if within is not None else next(folder for folder in real.parents if folder.is_dir())
+    return Place(base, real.relative_to(base).parts)
 
 
-def remove_file(path: Path, *, within: Path | None) -> None:
-    if within is None:
-        path.resolve().unlink(missing_ok=True)
-    else:
-        filesystem.remove(_inside(path, within))
-
-
-def write_file(path: Path, data: bytes, *, mode: int | None = None, within: Path | None = None) -> None:
-    """Replace a file atomically. A link stays a link: its target is replaced."""
-    if within is not None:
-        place = _inside(path, within)
-        filesystem.make_folders(place.parent)
-        filesystem.replace(place, data, mode=mode)
-        return
-    path = path.resolve()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    filesystem.replace(Place.of(path), data, mode=mode)
+def _write_private(path: Path, data: bytes) -> None:
+    filesystem.replace(Place.of(path.resolve()), data, mode=0o600)
