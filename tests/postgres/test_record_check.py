@@ -45,12 +45,12 @@ def test_what_nobody_edited_agrees(store: PostgresIndex) -> None:
 
 
 EDITS = {
-    "a tier": ("UPDATE {}.memory SET tier = 'constitutional' WHERE project_id = {} AND id = 1", "tier of memory 1"),
+    "a tier": ("UPDATE {}.memory SET tier = 'constitutional' WHERE project_id = {} AND id = 1", "importanceTier of"),
     "a presence": ("UPDATE {}.memory SET presence = 'live' WHERE project_id = {} AND id = 3", "memory 3 is live"),
     "a text": ("UPDATE {}.content SET text = 'x' WHERE project_id = {}", "was altered"),
     "a link": ("UPDATE {}.link SET strength = 0.1 WHERE project_id = {} AND origin = 'hand'", "the link 1 caused 2"),
     "a link that is gone": ("DELETE FROM {}.link WHERE project_id = {} AND origin = 'hand'", "the link 1 caused 2"),
-    "a validation": ("UPDATE {}.usage SET confidence = '1.0' WHERE project_id = {}", "confidence of memory 1"),
+    "a validation": ("UPDATE {}.usage SET confidence = '1.0' WHERE project_id = {}", "validations of memory 1"),
 }
 
 
