@@ -23,6 +23,7 @@ from spec_kit_memory.errors import (
     DatabaseCorrupt,
     DatabaseUnusable,
     OutsideScope,
+    ProviderUnavailable,
     SpecKitMemoryError,
 )
 from spec_kit_memory.features import remarks
@@ -68,7 +69,7 @@ def index(runtime: Runtime, request: IndexRequest) -> IndexAnswer:
         )
     text_done = time.perf_counter()
     # All that waits is embedded, whoever it belongs to; what is said is how much of one's own that was.
-    foreign = request.embed and runtime.meaning.wanted and remarks.foreign_vectors(runtime)
+    foreign = request.embed and runtime.meaning.wanted and _has_foreign_vectors(runtime)
     missing = runtime.store.care.stats()["passages"] if foreign else _without_vectors(runtime)
     passages: int | None = None
     if request.embed:
@@ -83,6 +84,14 @@ def index(runtime: Runtime, request: IndexRequest) -> IndexAnswer:
     if request.copy_to is not None:
         return _copied(runtime, answer, request.copy_to)
     return answer if rebuilt is None else _with_rebuilt(runtime, answer, rebuilt)
+
+
+def _has_foreign_vectors(runtime: Runtime) -> bool:
+    """Will all vectors be made anew? Not by a provider that fails to say which model it is: it fails to embed too."""
+    try:
+        return bool(remarks.foreign_vectors(runtime))
+    except ProviderUnavailable:
+        return False
 
 
 def _without_vectors(runtime: Runtime) -> int:
