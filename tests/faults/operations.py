@@ -23,6 +23,7 @@ from spec_kit_memory.serve.cli import cleanup
 from spec_kit_memory.serve.cli.invocation import Invocation
 from spec_kit_memory.settings import Semantic, Settings
 from spec_kit_memory.workspace import Workspace
+from tests.files.test_original_db import CAUSAL_EDGES, HISTORY_BY_EVENT, MEMORY_INDEX
 
 FOLDER = "specs/001-core/memory"
 FACT = "The potoroo eats truffles."
@@ -216,6 +217,26 @@ def _import_chat(workspace: Workspace) -> object:
     return workspace.chat_import([workspace.settings.root / "talk.jsonl"])
 
 
+def _import_original(workspace: Workspace) -> object:
+    return workspace.import_original(workspace.settings.root / "original.sqlite")
+
+
+def _build_beside_original(root: Path) -> None:
+    build(root)
+    with closing(apsw.Connection(str(root / "original.sqlite"))) as original:
+        original.execute(MEMORY_INDEX + CAUSAL_EDGES + HISTORY_BY_EVENT)
+        columns = "id, spec_folder, file_path, title, access_count, last_accessed, validation_count, confidence_score"
+        original.executemany(
+            f"INSERT INTO memory_index ({columns}) VALUES (?, '001-core', ?, ?, 7, '2026-02-01 10:00:00', 3, 0.8)",
+            [(11, f"/work/{FOLDER}/plan.md", "Plan"), (12, f"/work/{FOLDER}/other.md", "Other")],
+        )
+        original.execute("INSERT INTO causal_edges (source_id, target_id, relation) VALUES ('11', '12', 'caused')")
+        original.execute(
+            "INSERT INTO memory_history (id, memory_id, event, new_value, actor, timestamp)"
+            " VALUES ('h1', 11, 'ADD', '{}', 'user', '2026-01-01 09:00:00')"
+        )
+
+
 def _trust(workspace: Workspace) -> object:
     return workspace.trust(_chat_id(workspace))
 
@@ -348,6 +369,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "unlink": Operation(_unlink, _link),
     "import of a chat": Operation(_import_chat, resumes=True),
     "trust": Operation(_trust, _imported),
+    "import of the original": Operation(_import_original, resumes=True, make=_build_beside_original),
     "forgetting a chat": Operation(lambda workspace: workspace.chat_forget(str(_chat_id(workspace))), _imported),
     "personal save": Operation(_personal_save, optional=METADATA, keeps_text=True, make=_build_vault),
     "personal update": Operation(_personal_update, make=_build_vault),
