@@ -327,7 +327,7 @@ OTHER_SENTENCES = {
     "files/original_db": "the hint of an error",
     "files/outgoing": "the message of an error",
     "files/pending": "the message of an error",
-    "files/scan": "the reason of a change, for the record",
+    "files/single_file": "the reason of a change, for the record",
     "files/vector_queue": "a text that a provider is tried with",
     "index/arrays/columns": "the message of a programming error",
     "index/arrays/feed": "the documentation of a type",

@@ -100,12 +100,15 @@ def search(workspace: Workspace, request: PageRequest) -> PageView:
         "spec_folder": chosen.get("folder"),
         "include_archived": request.flag("archived"),
         "as_of": request.text("as_of") or None,
-        "limit": MORE_RESULTS if request.flag("more") else RESULTS,
-        "explain": True,
-        "max_tokens": MORE_TOKENS if request.flag("more") else TOKENS,
-        **({"also": also} if also else {}),
+        "also": also,
     }
-    answer = workspace.search(query, **{name: value for name, value in arguments.items() if value})
+    answer = workspace.search(
+        query,
+        limit=MORE_RESULTS if request.flag("more") else RESULTS,
+        max_tokens=MORE_TOKENS if request.flag("more") else TOKENS,
+        explain=True,
+        **{name: value for name, value in arguments.items() if value},
+    )
     facets = workspace.facets(query)
     values["chips"] = [
         (name, [(value, count, chosen.get(name) == value) for value, count in getattr(facets, of).items()])
