@@ -87,7 +87,6 @@ LATE: dict[str, str] = {
     "importlib": "the package itself loads what is asked of it",
     "resource": "not there on Windows",
     "subprocess": "only git",
-    "webbrowser": "only `skm ui`",
     "zipfile": "only an export of chats",
     # Of our own.
     f"{PACKAGE}.core.words": "patterns for every script, which only writing and searching need",

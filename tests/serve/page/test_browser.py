@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -461,3 +464,40 @@ def test_the_command_prints_the_address_first_and_stops_when_told(
     context.close()
     process.send_signal(signal.SIGTERM)
     assert process.wait(SECONDS) == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="BROWSER names a program only on Unix")
+def test_the_address_is_opened_without_its_token_in_the_list_of_processes(
+    browser: Any, root: Path, tmp_path: Path
+) -> None:
+    program, arguments = tmp_path / "a-browser", tmp_path / "arguments"
+    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {arguments}.new && mv {arguments}.new {arguments}\n')
+    program.chmod(0o755)
+    command = [sys.executable, "-m", "spec_kit_memory", "ui", "--workspace", str(root), "--set", "semantic.model=none"]
+    environment = {**os.environ, "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state"), "DISPLAY": ":0"}
+    environment |= {"BROWSER": str(program)}
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, umask=0
+    )
+    try:
+        assert process.stdout
+        token = process.stdout.readline().strip().partition("token=")[2]
+        deadline = time.monotonic() + SECONDS
+        while not arguments.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        argument = arguments.read_text(encoding="utf-8").strip()
+        assert token
+        assert token not in argument
+        file = Path(unquote(urlsplit(argument).path))
+        assert token in file.read_text(encoding="utf-8")
+        assert file.stat().st_mode & 0o077 == 0
+        assert file.parent.stat().st_mode & 0o077 == 0
+        tab = browser.new_context().new_page()
+        tab.goto(argument)
+        tab.wait_for_url("**/search")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(SECONDS) == 0
+        assert not file.exists()
+    finally:
+        process.kill()
+        process.communicate(timeout=SECONDS)

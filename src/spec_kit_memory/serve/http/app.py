@@ -13,7 +13,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -191,6 +191,7 @@ def _refuse_personal(root: Path) -> None:
 
 def serve_page(*, workspace: str | None, flags: Mapping[str, object], port: int, browser: bool) -> None:
     """Serve only the page, for the person at this machine, until stopped."""
+    from spec_kit_memory.serve.page.browser import opening_in_browser
     from spec_kit_memory.serve.page.routes import page_app
 
     root = settings.find_root(workspace=workspace)
@@ -206,13 +207,8 @@ def serve_page(*, workspace: str | None, flags: Mapping[str, object], port: int,
     sys.stdout.flush()
     sys.stderr.write(f"The page of {root}. The address works once; Ctrl-C stops.\n")
     sys.stderr.flush()
-    if browser:
-        import webbrowser
-
-        opening = threading.Timer(0.2, webbrowser.open, (address,))
-        opening.daemon = True
-        opening.start()
-    run(_PageOnly(page_app(live, access)), listening, live)
+    with opening_in_browser(address, port=bound) if browser else nullcontext():
+        run(_PageOnly(page_app(live, access)), listening, live)
 
 
 class _PageOnly:
