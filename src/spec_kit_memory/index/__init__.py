@@ -1,4 +1,4 @@
-"""Where do memories live, and how are they found again? `contract` says what every engine does; this opens one."""
+"""Where do memories live, and how are they found again? `contract` defines what every engine does; this opens one."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ def open_index(
     first_id: int = 1,
     memory_mb: int | None = None,
 ) -> Index:
-    """The index in this file, or on the server at this `postgresql://` URL, which keeps many projects by name.
+    """Open the index in this file, or on the server at this `postgresql://` URL, which holds many projects by name.
 
-    Several checkouts of one project, each with its files as they are, share it on a server: each names itself.
+    On a server, several checkouts of one project share its index, each with its own state of the files; `checkout`
+    names this one.
 
-    With `damaged_ok` a damaged file is no error here: every use says so until `rebuild` has mended it. `first_id` is
-    the id of the first memory of an index that is new. A project on a server whose arrays would take more than
-    `memory_mb` is searched there.
+    With `damaged_ok`, opening a damaged file is no error; every use raises one until `rebuild` has repaired it.
+    `first_id` is the id of the first memory of a new index. If a server project's arrays would take more than
+    `memory_mb`, the server searches instead.
     """
     if isinstance(place, str) and place.startswith(_SERVERS):
         try:

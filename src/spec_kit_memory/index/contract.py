@@ -1,13 +1,13 @@
 """Where do memories live, and how are they found again?
 
-`Index` is a handle on one workspace's index; `Documents`, `Record`, `Vectors` and `Care` are what can be
-done with it. Every engine keeps this contract; `tests/index/test_contract_*` check it. An index
-returns raw hits within scope and filters. It never weighs, decays or cuts by importance, so every
-engine ranks alike. It does not embed and does not read files.
+`Index` is a handle on one workspace's index; its operations are grouped into `Documents`, `Record`, `Vectors` and
+`Care`. Every engine implements this contract; `tests/index/test_contract_*` check it. An index returns raw hits
+within scope and filters. It does not apply weights, decay or importance limits, so all engines rank alike. It does
+not compute embeddings and does not read files.
 
-Every verb that changes something takes a `Change` and writes history and ledger in the
-same transaction. Reads go through a scope that is bound to the handle: `within(scope)`.
-What is outside the scope does not exist: it raises MemoryNotFound and is not counted.
+Every method that changes a memory takes a `Change` and writes history and ledger in the same transaction; use, file
+stamps, citations and vectors are written without. Reads use the scope that is bound to the handle: `within(scope)`.
+A memory outside the scope does not exist for the caller: asking for it raises MemoryNotFound, and counts leave it out.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What a scan must know about a path to decide what its file needs."""
+    """What is stored about a path, so that a scan can decide whether to read its file again."""
 
     memory_id: int
     stamp: Stamp
@@ -77,11 +77,11 @@ class Stored:
     fingerprint: str
     presence: Presence
     vector_status: VectorStatus
-    alias: bool = False  # the path is a second name of that memory
+    alias: bool = False  # the path is an additional path of that memory
     spec_folder: str | None = None
     owner: str | None = None
     project: str | None = None
-    cited: bool = True  # the files that its text cites are recorded
+    cited: bool = True  # the files that its current text cites are recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +89,9 @@ class PutResult:
     memory_id: int
     created: bool
     changed: bool  # the text changed
-    alias: bool = False  # same fingerprint in the same spec folder: nothing new was indexed
+    alias: bool = False  # a copy with the same fingerprint in the same spec folder: nothing new was indexed
     released: tuple[str, ...] = ()  # paths that were aliases of the old text and must be indexed again
-    forgotten: bool = False  # the memory was deleted with exactly this text, and stays deleted
+    forgotten: bool = False  # a memory with exactly this text was deleted on request, and stays deleted
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +105,15 @@ class VectorWork:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Counts of the live memories of one spec folder (None: of no folder) and tier."""
+    """A count of the live memories in one spec folder (None: in no folder) and tier."""
 
     spec_folder: str | None
     archived_folder: bool
     tier: Tier
     count: int
-    newest: datetime  # by creation date, or by the last change where there is none
+    newest: datetime  # by creation date, or by last change for those without one
     updated_at: datetime
-    changed: int  # the generation in which one of them last changed
+    changed: int  # the latest generation in which one of them changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class BadFile:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something to show beside a memory: a mistake in its file, a link with one end, missing vectors."""
+    """A problem to show with a memory: a mistake in its file, a link without a target, missing vectors."""
 
     memory_id: int
     path: str
@@ -137,17 +137,17 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class TableReport:
-    """How much of one recorded table a rebuild could take over."""
+    """How many rows of one recorded table a rebuild could recover."""
 
     read: int
-    restored: int = 0  # made again from other records
+    restored: int = 0  # reconstructed from other records
     lost: int = 0  # known to be missing
-    complete: bool = True  # False: more may be missing than is counted
+    complete: bool = True  # False: more rows may be missing than are counted
 
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    kept: Path  # the index as it was; Path() where it is no file
+    kept: Path  # the previous index file; Path() if the index is not a file
     tables: Mapping[str, TableReport]
 
 
@@ -161,12 +161,12 @@ class _Unchanged(Enum):
     UNCHANGED = "unchanged"
 
 
-UNCHANGED: Literal[_Unchanged.UNCHANGED] = _Unchanged.UNCHANGED  # a default where None has a meaning of its own
+UNCHANGED: Literal[_Unchanged.UNCHANGED] = _Unchanged.UNCHANGED  # the default of arguments for which None is a value
 Unchanged = Literal[_Unchanged.UNCHANGED]
 
 
 class Index(Protocol):
-    """A handle on one index: its scope, its transactions, and the parts that hold its verbs."""
+    """A handle on one index: its scope, its transactions, and its groups of operations."""
 
     @property
     def documents(self) -> Documents: ...
@@ -178,37 +178,37 @@ class Index(Protocol):
     def care(self) -> Care: ...
     @property
     def outbox(self) -> Outbox | None:
-        """On a team server: the changes of files that wait to be committed to git. None elsewhere."""
+        """On a team server: accepted file changes that are not committed to git yet. None elsewhere."""
         ...
 
     @property
     def state_files(self) -> StateFiles | None:
-        """Where checkpoints and pauses are kept; None: in the workspace's state folder."""
+        """The shared store of checkpoints and pauses. None: they are files in the workspace's state folder."""
         ...
 
     @property
     def read_only(self) -> bool:
-        """True where the index cannot be written: reads work, writes raise DatabaseUnusable."""
+        """True if the index cannot be written: reads work, writes raise DatabaseUnusable."""
         ...
 
     def within(self, scope: Scope) -> Index:
-        """A view of what this scope may see. A handle as opened has no scope: it serves the whole workspace."""
+        """A handle limited to what this scope may see. A handle as opened has no scope and sees the whole workspace."""
         ...
 
     def close(self) -> None: ...
     def when_new(self, callback: Callable[[], None]) -> None:
-        """Register a callback for when another index, empty or not, has replaced this one."""
+        """Register a callback that runs after another index, empty or not, has replaced this one."""
         ...
 
     def generation(self, *, since: float | None = None) -> int:
-        """A number that rises with every change to memories by any process; uses do not raise it.
+        """A number that rises with every change to memories by any process; recorded use does not raise it.
 
-        `since` a time of the monotonic clock: what was read after it is new enough, and is not asked for again.
+        `since` is a time of the monotonic clock: a value that was read after it is returned without reading it again.
         """
         ...
 
     def exported(self) -> AbstractContextManager[TransferSource]:
-        """A consistent snapshot of all tables, without a scope, to copy the index to another engine."""
+        """A consistent snapshot of all tables, regardless of scope, for copying the index to another engine."""
         ...
 
     def imported(self) -> AbstractContextManager[Target]:
@@ -216,78 +216,78 @@ class Index(Protocol):
         ...
 
     def bulk(self) -> AbstractContextManager[None]:
-        """Inside, transactions are not synced to disk one by one; leaving the block syncs them all. For scans."""
+        """In this block, transactions are not synced to disk one by one; leaving it syncs them all. For scans."""
         ...
 
     def together(self) -> AbstractContextManager[None]:
-        """Inside, this thread's writes are one transaction: all of them or, if one fails, none.
+        """In this block, this thread's writes are one transaction: all of them take effect or, if one fails, none.
 
-        Others see them, and who waits to write may, when the block is left: stay for a moment only. To this
-        thread `get`, `many` of a fingerprint, `find`, `links` and `stored` tell of them at once.
+        Others see the changes, and can write, only after the block is left, so keep it short. In this thread, `get`,
+        `many` with a fingerprint, `find`, `links` and `stored` see the changes at once.
         """
         ...
 
     def steady(self) -> AbstractContextManager[None]:
-        """Inside, this thread's reads may answer by what was there when it began: what changed is asked for once.
+        """In this block, this thread's reads may return the state at its beginning: changes are checked for only once.
 
-        For one verb that reads often, and decides nothing that must be true of the very moment.
+        For an operation that reads often and does not need the very latest state.
         """
         ...
 
     def unmoved(self) -> bool:
-        """Inside `steady`: is all that was read since it began of one moment? If not, it has begun anew."""
+        """In a `steady` block: have all reads seen the same generation? If not, the block starts again from now."""
         ...
 
     def hurried(self) -> AbstractContextManager[None]:
-        """Inside, this thread's writes give up after a moment instead of waiting for whoever else writes."""
+        """In this block, this thread's writes fail after a moment instead of waiting for another writer."""
         ...
 
     def warm(self) -> None:
-        """Load what matching needs, so that the first searches need not wait. For a background thread."""
+        """Load what matching needs, so that the first searches do not wait for it. For a background thread."""
         ...
 
     def require_sound(self, *, quick: bool = False) -> None:
-        """Raise DatabaseCorrupt if what answers are looked up in is damaged: to be asked before "there is nothing".
+        """Raise DatabaseCorrupt if the tables that searches read are damaged: call it before an empty answer.
 
-        It is looked at once a minute at most, and for a moment only. `quick` is for "that is all": what lists and
-        numbers are made of, as far as a twentieth of a second goes.
+        Checks at most once a minute, and only briefly. `quick` is for complete lists and counts: it checks the tables
+        that these are made of, as far as a twentieth of a second allows.
         """
         ...
 
     def require_sense(self) -> None:
-        """Raise DatabaseCorrupt if a row holds a value that is never written: called after a failure that
-        nobody can explain."""
+        """Raise DatabaseCorrupt if a row holds a value that this program never writes: call it after an unexpected
+        failure."""
         ...
 
 
 class Outbox(Protocol):
-    """Changes of files that were accepted in the index and are committed to git by a worker."""
+    """File changes that the index has accepted and that a worker commits to git."""
 
     def require_base(self, bases: Mapping[str, str | None]) -> None:
-        """Raise `Outdated` unless each path has this content hash now, or with None no live memory. In `together`."""
+        """Raise `Outdated` unless each path now has this content hash (None: no live memory). In `together`."""
         ...
 
     def redacted(self, paths: Collection[str]) -> dict[str, int]:
-        """Those whose file has secrets that the index leaves out, and how many: it cannot be written anew from here."""
+        """Number of secrets by path, of files whose secrets the index leaves out: it cannot rewrite such files."""
         ...
 
     def keep_redactions(self, counts: Mapping[str, int]) -> None:
-        """Their files still have so many secrets, which the copies that were indexed did not have. In `together`."""
+        """Record that these files still have this many secrets, although the indexed copies do not. In `together`."""
         ...
 
     def add(self, operations: Sequence[FileOperation], *, author: str | None) -> None:
-        """Accept these, together with what else the transaction writes. In `together`."""
+        """Accept these operations in the same transaction as the other writes. In `together`."""
         ...
 
     def deliveries(self, paths: Collection[str]) -> dict[str, Delivery]:
-        """How far the last change of each path has come on its way into git; unchanged paths are left out."""
+        """The delivery state of the last change of each path; paths without changes are left out."""
         ...
 
     def backlog(self) -> Backlog: ...
 
 
 class StateFiles(Protocol):
-    """State files of a workspace (checkpoints, pauses) that all processes and machines share."""
+    """State files of a workspace (checkpoints, pauses), shared by all processes and machines."""
 
     def sizes(self, kind: str) -> dict[str, int]:
         """The names of all state files of a kind, with their sizes in bytes."""
@@ -295,13 +295,13 @@ class StateFiles(Protocol):
 
     def parts(self, kind: str, name: str) -> Iterator[bytes]: ...
     def writing(self, kind: str, name: str) -> AbstractContextManager[Callable[[bytes], None]]:
-        """Write a state file piece by piece; it exists as a whole when the block is left, or not at all."""
+        """Write a state file in pieces. It appears when the block is left; if the block fails, not at all."""
         ...
 
     def remove(self, kind: str, name: str) -> bool: ...
     def alone(self, kind: str) -> AbstractContextManager[None]: ...
     def seconds_left(self, name: str, at: datetime, *, pause_seconds: int) -> float:
-        """Seconds until this may run again; 0: it may run now, and the next pause begins. One caller gets 0."""
+        """Seconds until this task may run again. 0: run it now; a pause has begun, and no other caller gets 0."""
         ...
 
 
@@ -309,14 +309,14 @@ class Documents(Protocol):
     """Memories, their text and passages. Each write is one transaction, except in `together`."""
 
     def put(self, entry: Entry, change: Change, *, memory_id: int | None = None, explicit: bool = False) -> PutResult:
-        """Index one document: text, passages, full text, triggers, front matter's links.
+        """Index one document: text, passages, full text, triggers, and the links of its front matter.
 
         The identity is `memory_id` if given (a move), else the live or vanished row of that path, else a vanished
         row with the same fingerprint and folder, else an alias of a live one with the same
-        fingerprint and folder, else a new row. Overrides kept for the memory win over `attributes`.
-        Vectors that exist for a passage's hash are used again. A forgotten memory stays forgotten
-        until `explicit` is true (a person named the file). Another text at its path is a memory of
-        its own, with a new id; its first history entry names the forgotten one as `previous_id`.
+        fingerprint and folder, else a new row. Overrides recorded for the memory take precedence over `attributes`.
+        Vectors that exist for a passage's hash are reused. A forgotten memory stays forgotten
+        unless `explicit` is true (a person named the file). A different text at its path becomes a separate
+        memory with a new id; its first history entry names the forgotten one as `previous_id`.
         """
         ...
 
@@ -328,28 +328,28 @@ class Documents(Protocol):
         cleared: Sequence[str] = (),
         cited: Mapping[int, Citations] = NO_CITATIONS,
     ) -> None:
-        """What a scan saw of files whose text is not put: only the stamp changed, unreadable, readable again.
+        """Record what a scan saw of files that it does not `put`: new stamps, unreadable files, files readable again.
 
-        `cited`: which files of the project the present texts of memories name. It is recorded, without history.
+        `cited`: the files of the project that the current texts of memories name; recorded without history.
         """
         ...
 
     def vanish(self, path: str, change: Change) -> str | None:
-        """The file is gone: out of search at once; id, use, links and history stay.
+        """Record that the file is gone: search no longer finds the memory; id, use, links and history stay.
 
-        Where an alias takes over, its path is returned: put that file again.
+        If an alias takes its place, returns the alias's path: put that file again.
         """
         ...
 
     def forget(self, memory_id: int, change: Change, *, into: int | None = None) -> None:
-        """Deleted on request: like vanish, and no scan brings this fingerprint back. It may have vanished already.
+        """Delete on request: like `vanish`, but no scan brings this fingerprint back. It may have vanished already.
 
-        `into` is a memory that has taken its text in: that one supersedes it.
+        `into` is the memory that its text was merged into, and that supersedes it.
         """
         ...
 
     def recall(self, memory_id: int, change: Change) -> Memory:
-        """Back from gone or forgotten, from what is stored: undoes `forget` and `vanish`."""
+        """Make a gone or forgotten memory live again from stored data: undoes `forget` and `vanish`."""
         ...
 
     @overload
@@ -383,35 +383,35 @@ class Documents(Protocol):
     def text(self, *, content_hash: str) -> str | None: ...
     @overload
     def text(self, *, content_hashes: Sequence[str]) -> dict[str, str]:
-        """Texts by their hash, if a visible memory has or had them."""
+        """Texts by hash, limited to those that a visible memory has or had."""
         ...
 
     def passages(
         self, passage_ids: Sequence[int] = (), *, memory_ids: Sequence[int] | None = None
     ) -> list[StoredPassage]:
-        """The passages with these ids that belong to live memories, in the same order; or all of these memories."""
+        """These passages, in the same order, as far as their memories are live; or all passages of these memories."""
         ...
 
     def stored(
         self, path: str | None = None, *, below: Sequence[str] | None = None, alike: str | None = None
     ) -> dict[str, Stored]:
-        """What sync needs to know of every path, or of some of them.
+        """What sync needs to know about every path, or about some of them.
 
-        `path`: of that one. `below`: of those that are one of these or below one; it costs what it finds. `alike`:
-        of those whose text has this fingerprint, or, where a body is empty, this raw hash.
+        `path`: only this one. `below`: these paths and those below them; the cost grows with the number of results.
+        `alike`: paths whose text has this fingerprint or, for an empty body, this raw hash.
         """
         ...
 
     def triggers(self) -> list[tuple[int, str]]: ...
     def match(self, terms: Sequence[str], where: Filter, limit: int) -> list[RawHit]:
-        """Passages with any of the terms, as `core.words.for_query` gives them; one with spaces is a phrase.
+        """Passages with any of the terms, which come from `core.words.for_query`; a term with spaces is a phrase.
 
-        Scores are BM25 as the share of what a passage full of the six rarest of them would have."""
+        Scores are BM25, as a share of the score of a passage full of the six rarest terms."""
         ...
 
 
 class Record(Protocol):
-    """What cannot be read from files: amendments, use, links, history, ledger and sessions."""
+    """Data that cannot be read from files: amendments, use, links, history, ledger and sessions."""
 
     def amend(
         self,
@@ -424,12 +424,12 @@ class Record(Protocol):
         validation: tuple[Decimal, int] | None = None,
         history: Sequence[HistoryEntry] = (),
     ) -> Memory:
-        """Change what is recorded about a live memory; each thing that is given leaves an entry of its own.
+        """Change what is recorded about a live memory; each given argument writes an entry of its own.
 
-        `overrides`: metadata kept here for sources that have no file of ours to write. Keys are those of
-        `Attributes`; they are added to earlier overrides, and None takes one back. `vouched`: what a person says
-        about a text; None: nobody says anything any more. `validation`: confidence and count. `history`: what another
-        system recorded of it, with its own times; the memory may be gone.
+        `overrides`: metadata kept in the index because the source has no file that we may write. Keys are those of
+        `Attributes`; they are added to earlier overrides, and None removes one. `vouched`: whether a person vouches
+        for the text; None withdraws the statement. `validation`: confidence and count. `history`: entries of another
+        system, with their own times; the memory may then be gone.
         """
         ...
 
@@ -438,11 +438,11 @@ class Record(Protocol):
         ...
 
     def put_link(self, link: Link, change: Change) -> Link:
-        """Make or change the link of that source, target and relation; one made by hand stays so.
+        """Create or change the link with this source, target and relation; a link made by hand stays one.
 
-        A new one gets the id that is given, where that is free.
+        A new link gets the given id if that is free.
 
-        Links that front matter asks for are made by `put`, and again when their target appears.
+        `put` creates the links that front matter declares, also later, when their target appears.
         """
         ...
 
@@ -458,7 +458,7 @@ class Record(Protocol):
         ledger: Collection[int] | None = None,
         limit: int | None = None,
     ) -> list[HistoryEntry]:
-        """Newest first. `ledger` selects the rows written with these ledger entries."""
+        """Newest first. `ledger` selects the rows that were written with these ledger entries."""
         ...
 
     def ledger(
@@ -468,7 +468,7 @@ class Record(Protocol):
         ...
 
     def is_committed(self, operation_id: str) -> bool:
-        """Does the ledger have an entry of this operation? Used by recovery after a crash, in any scope."""
+        """Does the ledger have an entry of this operation, in any scope? Used by recovery after a crash."""
         ...
 
     def session(self, session_id: str) -> Session | None: ...
@@ -476,19 +476,19 @@ class Record(Protocol):
 
 
 class Vectors(Protocol):
-    """Vectors of passages, keyed by the hash of their words; of one model at a time."""
+    """Vectors of passages by the hash of their words; always of one model."""
 
     def use_model(self, name: str, dimensions: int, weights_hash: str) -> None:
-        """Another model than the stored one marks every vector pending; vectors are never mixed."""
+        """Set the model. If it differs from the stored one, every passage becomes pending; models are never mixed."""
         ...
 
     def work(self, limit: int) -> list[VectorWork]:
-        """Passages without a vector, words that several have once: retry before pending, then what was used most, then
-        the newest by its own date."""
+        """Passages without a vector, identical ones once: retries before pending ones, then the most used memories,
+        then the newest by their own date."""
         ...
 
     def put(self, vectors: Mapping[str, tuple[bytes, bytes | None]]) -> None:
-        """passage hash -> (float32 little-endian vector, token states or None)."""
+        """Store vectors: passage hash -> (float32 little-endian vector, token states or None)."""
         ...
 
     def get(self, hashes: Sequence[str]) -> Iterator[tuple[str, bytes, bytes | None]]:
@@ -496,7 +496,7 @@ class Vectors(Protocol):
         ...
 
     def failed(self, reason: str | None, hashes: Iterable[str] | None = None) -> None:
-        """Record why these passages have no vector; without passages, why none can be made (None: they can)."""
+        """Record why these passages have no vector; without hashes, why none can be made at all (None: they can)."""
         ...
 
     def match(self, vector: Any, where: Filter, limit: int) -> list[RawHit]: ...
@@ -504,7 +504,7 @@ class Vectors(Protocol):
 
 
 class Care(Protocol):
-    """Numbers, faults, checkpoints and repair."""
+    """Statistics, faults, checkpoints and repair."""
 
     def stats(self, *, size: bool = False) -> dict[str, Any]:
         """Counts: memories, gone, forgotten, passages, tokens, triggers, aliases, outdated, pending_passages,
@@ -512,20 +512,20 @@ class Care(Protocol):
         per tiers, sources, context_types, vectors (by status); model, dimensions, weights_hash; failures (reason ->
         passages), provider_failure (a reason or None); last_indexed. Cheap while nothing changed.
 
-        `size`: with size_bytes of all that is stored, or, for a scope that sees a part of it, of its documents. That
-        may read everything.
+        `size`: adds size_bytes, of all stored data or, for a scope that sees only a part, of its documents. This may
+        read everything.
         """
         ...
 
     def remarks(
         self, memory_ids: Sequence[int] | None = None, *, kind: str | None = None, limit: int | None = None
     ) -> list[Remark]:
-        """Remarks on live memories, or on these, ordered by path; of all kinds, or of one."""
+        """Remarks on all live memories, or on these, ordered by path; of all kinds, or of one."""
         ...
 
     def bad_files(self) -> list[BadFile]: ...
     def snapshot(self, where: Filter = EVERYTHING) -> Generator[Mapping[str, Any], None, None]:
-        """A consistent snapshot, row by row. Close it, because the write-ahead log cannot shrink before that."""
+        """A consistent snapshot, row by row. Close it: until then the write-ahead log cannot shrink."""
         ...
 
     def restore(
@@ -538,19 +538,19 @@ class Care(Protocol):
         links: bool = True,
         presence: Mapping[int, Presence] = NOBODY,
     ) -> dict[str, int]:
-        """Bring the rows of a snapshot back; the answer counts what was done.
+        """Restore the rows of a snapshot; returns counts of what was done.
 
-        `clear` also takes back what is newer and forgets what the rows lack, within `where`. `links=False` leaves
-        links alone. `presence` names memories that are not live afterwards, gone or forgotten, with their row or
-        without.
+        `clear` also reverts newer changes and forgets memories that the rows lack, within `where`. `links=False` leaves
+        links alone. `presence` names memories that must be gone or forgotten afterwards, whether the rows include
+        them or not.
         """
         ...
 
     def check(self, *, now: datetime | None = None, quick: bool = False) -> dict[str, list[Text]]:
-        """Name of each check -> what is wrong. Sessions are looked at only with `now`.
+        """Name of each check -> its findings. Sessions are checked only if `now` is given.
 
-        `quick`: of a large index, what can be looked at in a moment; "unfinished" then names the checks that were not
-        done to the end.
+        `quick`: checks only as much of a large index as takes a moment; "unfinished" then names the checks that were
+        not completed.
         """
         ...
 
@@ -559,9 +559,9 @@ class Care(Protocol):
         ...
 
     def rebuild(self, change: Change, fill: Callable[[Index], object] = lambda index: None) -> Rebuilt:
-        """Make a new index of what is recorded here, as far as it can be read, and put it in this one's place.
+        """Build a new index from the recorded data, as far as it is readable, and replace this one with it.
 
-        What is derived is not taken over: `fill` gets the new index before anybody else sees it, to read the files
-        into it. If it raises, nothing has happened. Others read meanwhile, and who would write waits.
+        Derived data is not copied: `fill` gets the new index, before any other caller sees it, to read the files
+        into it. If `fill` raises, nothing is changed. Meanwhile other callers can read, and writers wait.
         """
         ...

@@ -1,9 +1,9 @@
-"""Does what is stored agree with what the ledger says of it? Texts, metadata, history and links made by hand.
+"""Do the stored texts, metadata, history and links made by hand agree with the ledger?
 
-The chain proves that entries are as they were written; this compares the rest of the database with them. Whoever
-edits a tier, a text or a history row with another program is found. An entry of version 2 vouches for its history
-row, and so for metadata and links; one of version 1 vouches for the text only. Use and sessions are on no ledger,
-nor is `updated_at`, by which lists are ordered.
+The hash chain proves that ledger entries are unaltered; this module compares the rest of the database with them, and
+so detects a tier, text or history row that another program has edited. An entry of version 2 covers its history row,
+and with it metadata and links; one of version 1 covers the text only. Use, sessions and `updated_at` (by which lists
+are ordered) are not on the ledger.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from spec_kit_memory.index import rows
 
 __all__ = ["MOST", "NAMES", "Recorded", "check"]
 
-MOST = 20  # findings that are named
-# Parts of a memory's state that a rebuild clears and a scan sets again, each with its own entry.
+MOST = 20  # findings that are listed one by one
+# Fields of a memory's state that a rebuild clears and a scan sets again, each time with a new ledger entry.
 _DERIVED = ("aliases", "redactions")
 # Values that several checkouts of a project share; each checkout may change them.
 _SHARED = ("validation_count", "confidence")
@@ -35,11 +35,11 @@ _Key = tuple[int, int, str]  # of a link: source, target, relation
 
 
 class Recorded(Protocol):
-    """The recorded data of an engine, as of one moment."""
+    """The recorded data of an engine, as of one point in time."""
 
     @property
     def is_shared(self) -> bool:
-        """Other checkouts of the project have memories of these too."""
+        """Does the project have other checkouts, which may have the same memories?"""
         ...
 
     def ledger(self) -> Iterable[tuple[tuple[Any, ...], bool]]:
@@ -47,29 +47,29 @@ class Recorded(Protocol):
         ...
 
     def history(self, *, numbered: bool) -> Iterable[tuple[Any, ...]]:
-        """`NAMES` of the rows that name an entry of the ledger, by that, or of those that do not."""
+        """`NAMES` of the rows that refer to a ledger entry, ordered by it; if not `numbered`, of the others."""
         ...
 
     def texts(self) -> Iterable[tuple[str, bytes]]: ...
     def memories_with(self, content_hash: str) -> list[int]:
-        """Some of them."""
+        """The ids of some memories with this text."""
         ...
 
     def memory_ids(self) -> list[int]: ...
     def memory(self, memory_id: int) -> Memory | None: ...
     def states(self, history_sequence: int) -> tuple[str, str | None, str | None]:
-        """Event, before and after."""
+        """The event, and the states before and after it, of this history row."""
         ...
 
     def effective(self, memory_id: int) -> tuple[Attributes, bool] | None:
-        """What document and overrides say; None where the file is to be read again anyway."""
+        """Attributes and trust as document and overrides give them; None if the file must be read again anyway."""
         ...
 
     def links_by_hand(self) -> Iterable[Link]: ...
 
 
 def check(recorded: Recorded) -> list[Advice]:
-    """Every disagreement, the first `MOST` of them by name."""
+    """All disagreements: the first `MOST` one by one, the rest as a number."""
     look = _Look(recorded)
     try:
         look.at_history()
@@ -77,7 +77,7 @@ def check(recorded: Recorded) -> list[Advice]:
         look.at_memories()
         look.at_links()
     except (ledger.Unreadable, UnicodeDecodeError):
-        return []  # an entry that cannot be read is named by the check of the chain
+        return []  # the check of the chain reports an entry that cannot be read
     faults = list(dict.fromkeys(look.faults))
     more = len(faults) - MOST
     return [*faults[:MOST], finding("more-problems", count=more)] if more > 0 else faults
@@ -97,12 +97,12 @@ class _Look:
     faults: list[Advice] = field(default_factory=list)
     last: dict[int, _Last] = field(default_factory=dict)
     last_link: dict[_Key, _Row | None] = field(default_factory=dict)
-    is_mixed: bool = False  # there are entries of version 1, which do not vouch for links
+    is_mixed: bool = False  # there are entries of version 1, which do not cover links
 
     # --- history
 
     def at_history(self) -> None:
-        """Every entry of the ledger with the history rows that were written with it."""
+        """Compare every ledger entry with the history rows that were written with it."""
         numbered, unnumbered = self._numbered(), self._unnumbered()
         group = next(numbered, None)
         for row, is_own in self.recorded.ledger():
@@ -157,7 +157,7 @@ class _Look:
     def _remember(self, entry: LedgerEntry, own: list[_Row], *, is_own: bool) -> None:
         self.is_mixed = self.is_mixed or entry.version == 1
         if entry.hash_before is entry.hash_after is None:
-            return  # taken over from another system: nothing here changed
+            return  # imported history of another system: nothing changed here
         if is_own:
             self.last[entry.memory_ids[0]] = _Last(entry, own[-1]["sequence"] if own else None)
         if entry.version == 1:
@@ -225,7 +225,7 @@ class _Look:
             self.faults.append(finding("memory-changed-without-entry", id=memory.id, names=names))
 
     def _overridden(self, memory: Memory) -> list[str]:
-        """What the document and overrides say is what holds, unless the file is to be read again anyway."""
+        """Attributes that differ from what document and overrides result in; none if the file must be read again."""
         holding = self.recorded.effective(memory.id)
         if holding is None:
             return []
@@ -234,13 +234,13 @@ class _Look:
         return [name for name in declared if declared[name] != holds[name]] + ["trust"] * (trusted != memory.trusted)
 
     def at_links(self) -> None:
-        """Links by hand; the others follow from files."""
+        """Compare links made by hand; all others are derived from files."""
         present = {
             (*link.ends, str(link.relation)): rows.link_state(link) or {} for link in self.recorded.links_by_hand()
         }
         for key, recorded in self.last_link.items():
             now = present.get(key)
-            if recorded is _MERGED:  # a merge leaves a link of that meaning as it finds it, a file's too
+            if recorded is _MERGED:  # a merge keeps an existing link of this relation, even one that a file declares
                 continue
             same = _by_hand(recorded) is (now is not None)
             if not same or (recorded and now and any(recorded[name] != now[name] for name in ("strength", "evidence"))):
@@ -265,12 +265,12 @@ def _values(text: str | None) -> dict[str, Any] | None:
     try:
         values = json.loads(text) if text else None
     except ValueError:
-        return None  # its digest does not fit either
+        return None  # the digest check reports it
     return values if isinstance(values, dict) else None
 
 
 def _fits(entry: LedgerEntry, row: _Row) -> bool:
-    """Version 1 vouches for the two texts; what was taken over from another system has none."""
+    """An entry of version 1 covers the hashes of both texts; imported history of another system has none."""
     if row["hash_before"] is row["hash_after"] is None:
         return True
     hashes = [(_values(row[name]) or {}).get("content_hash") for name in ("before", "after")]

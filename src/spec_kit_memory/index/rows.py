@@ -1,7 +1,7 @@
-"""How do the product's values look as rows, and back?
+"""How are the product's values converted to rows and back?
 
-Times are microseconds since 1970, so that they are exact and compare as numbers. Everything
-that a history entry or a checkpoint shows is plain JSON, made here and read here.
+Times are microseconds since 1970, so that they are exact and compare as numbers. The JSON of history entries and
+checkpoints is also written and read here.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ HISTORY = "memory_id, event, before, after, hash_before, hash_after, actor, sess
 
 
 def micros(time: datetime | None) -> int | None:
-    """A naive time is taken as UTC."""
+    """Microseconds since 1970; a naive time is taken as UTC."""
     if time is None:
         return None
     aware = time if time.tzinfo else time.replace(tzinfo=UTC)
@@ -116,7 +116,7 @@ def iso(time: datetime) -> str:
 
 
 def clean(text: str) -> str:
-    """Half a character cannot be stored, nor everywhere a zero."""
+    """Replace what cannot be stored: lone surrogates, and NUL characters, which not every engine accepts."""
     if not text.isascii():
         text = text.encode("utf-8", "replace").decode("utf-8")
     return text.replace("\x00", "\ufffd") if "\x00" in text else text
@@ -126,7 +126,7 @@ LONGEST_TEXT = 64 * 1024 * 1024  # of one memory, in bytes
 
 
 def pack(text: str) -> bytes:
-    """Level 1: a third of the time of level 6 for a tenth more space, and a scan waits for it."""
+    """Compress at level 1: a scan waits for it, and it takes a third of the time of level 6 for a tenth more space."""
     data = text.encode("utf-8", "replace")
     if len(data) > LONGEST_TEXT:
         raise TooLarge(f"a text of {len(data) // 1024**2} MB is too long for one memory", hint="split it into several")
@@ -134,7 +134,7 @@ def pack(text: str) -> bytes:
 
 
 def unpacked(blob: bytes) -> bytes:
-    """ValueError: it is damaged. An index may have come with a repository: a row can be a bomb."""
+    """Raises ValueError if damaged or too long: an index may come with a repository and hold a decompression bomb."""
     try:
         reader = zlib.decompressobj()
         data = reader.decompress(blob, LONGEST_TEXT + 1)
@@ -190,9 +190,9 @@ def attributes_from(values: Mapping[str, Any]) -> Attributes:
 def merged(
     values: Mapping[str, Any], overrides: Mapping[str, Any], *, more_triggers: Sequence[str] = (), trusted: bool = True
 ) -> Attributes:
-    """What holds: the document's own, then what was overridden, then aliases' phrases; trust has the last word.
+    """The effective attributes: the document's own, then overrides, then the triggers of aliases, limited by trust.
 
-    Text that nobody vouched for is never a rule and carries no triggers.
+    Untrusted text is never constitutional and has no triggers.
     """
     both = attributes_from({**values, **overrides})
     if not trusted:
@@ -207,7 +207,7 @@ def merged(
 
 
 def _readable(convert: Callable[[tuple[Any, ...]], T]) -> Callable[[tuple[Any, ...]], T]:
-    """A row that is not as we wrote it is damage, and not a fault of whoever reads it."""
+    """Report a row that cannot be converted as damage to the index, not as an error of the caller."""
 
     @wraps(convert)
     def read(row: tuple[Any, ...]) -> T:
@@ -268,7 +268,7 @@ def memory_from(row: tuple[Any, ...]) -> Memory:
 
 
 def state_of(memory: Memory) -> dict[str, Any]:
-    """A memory as history shows it: enough to know later what it was at that time."""
+    """A memory as history records it: enough to know later what it was at that time."""
     return attributes_json(memory.attributes) | {
         "created_at": iso(memory.attributes.created_at) if memory.attributes.created_at else None,
         "expires_at": iso(memory.attributes.expires_at) if memory.attributes.expires_at else None,
@@ -295,7 +295,7 @@ def state_of(memory: Memory) -> dict[str, Any]:
 
 
 def passage_row(passage: Passage | StoredPassage) -> dict[str, Any]:
-    """A passage as checkpoints have it."""
+    """A passage as checkpoints store it."""
     return {
         "first_line": passage.first_line,
         "last_line": passage.last_line,
@@ -319,7 +319,7 @@ def passage_from(row: tuple[Any, ...]) -> StoredPassage:
 
 @lru_cache(maxsize=1_024)
 def _headings(text: str) -> tuple[str, ...]:
-    """Passages of one memory follow each other, and most have the same headings."""
+    """Cached because consecutive passages of a memory mostly have the same headings."""
     return tuple(json.loads(text))
 
 
@@ -330,7 +330,7 @@ def link_from(row: tuple[Any, ...]) -> Link:
 
 
 def link_state(link: Link | None) -> dict[str, Any] | None:
-    """A link as history shows it."""
+    """A link as history records it."""
     if link is None:
         return None
     return {

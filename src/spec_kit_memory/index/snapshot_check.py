@@ -1,6 +1,6 @@
-"""Is a checkpoint whole? Its rows are read and judged before anything is written.
+"""Is a checkpoint complete and valid? All its rows are read and checked before anything is written.
 
-Every value is converted once here, so that nothing can fail half-way through a restore.
+Every value is converted here once, so that no bad value can make a restore fail half-way.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ HINT = advise("other-checkpoints")
 
 @dataclass(frozen=True, slots=True)
 class SavedMemory:
-    """One memory of a checkpoint: its row as it was written, and the parts that are values of ours."""
+    """One memory of a checkpoint: its row as written, and the parts of it that were converted."""
 
     row: Mapping[str, Any]
     said: Mapping[str, Any]
     claims: tuple[LinkClaim, ...]
     passages: tuple[Passage, ...]
-    cited: Citations | None  # None: it names no file, or was written before that was recorded
+    cited: Citations | None  # None: the text cites no file, or the checkpoint is older than this field
 
 
 @dataclass(slots=True)
 class Plan:
-    """A checkpoint that was read and found good."""
+    """The contents of a checkpoint that passed all checks."""
 
     instance: str = ""
-    ledger_sequence: int | None = None  # None: of 0.1, which did not say
+    ledger_sequence: int | None = None  # None: written by version 0.1, which did not record it
     model: tuple[str, int, str] | None = None
     memories: list[SavedMemory] = field(default_factory=list)
     vectors: dict[str, tuple[bytes, bytes | None]] = field(default_factory=dict)

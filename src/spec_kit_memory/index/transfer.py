@@ -1,6 +1,6 @@
-"""How does an index move to another engine? All that is recorded with its ids, and vectors; words are indexed anew.
+"""How does an index move to another engine? Recorded data keeps its ids, vectors are copied, words are indexed anew.
 
-The copy is one transaction of an empty target, and it is compared with the source before it is committed.
+The copy is one transaction into an empty target, and is compared with the source before it is committed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class TransferTable(NamedTuple):
     booleans: tuple[str, ...] = ()
 
 
-# In an order in which every row finds what it refers to. Text indexes and numbers of passages are made at the target.
+# Ordered so that rows come after those they refer to. The target builds its own text index and passage ids.
 TABLES = (
     TransferTable("content", "hash, text"),
     TransferTable(
@@ -62,11 +62,11 @@ TABLES = (
 
 
 class TransferSource(Protocol):
-    """One moment of an index, table by table."""
+    """A consistent snapshot of an index, table by table."""
 
     def rows(self, table: TransferTable) -> Iterator[tuple[Any, ...]]: ...
     def counters(self) -> Mapping[str, int]:
-        """generation, used and epoch."""
+        """The counters generation, used and epoch."""
         ...
 
 
@@ -83,7 +83,7 @@ _PAGE = 500
 
 
 def copy(source: Index, target: Index) -> dict[str, int]:
-    """Rows by table. Refused unless the target is empty; compared before it counts."""
+    """Copy all tables into an empty target and compare before the commit; returns the number of rows by table."""
     with source.exported() as old, target.imported() as new:
         if next(new.rows(TABLES[1]), None) is not None or next(new.rows(TABLES[7]), None) is not None:
             raise DatabaseUnusable(
@@ -132,9 +132,9 @@ def _index(source: Index, old: TransferSource, new: Target) -> None:
 
 
 def _compare(old: TransferSource, new: Target) -> None:
-    """Row by row: what is recorded is the same at both ends."""
+    """Raise unless the recorded rows are the same in both indexes."""
     for table in TABLES:
-        if table.name in ('"trigger"', "document"):  # what the text index of the target says of itself
+        if table.name in ('"trigger"', "document"):  # the target's text index writes these itself
             continue
         for before, after in zip(old.rows(table), new.rows(table), strict=True):
             if tuple(before) != tuple(after):

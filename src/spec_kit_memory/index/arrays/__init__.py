@@ -1,1 +1,1 @@
-"""Search in memory: the index as arrays, which any engine can fill."""
+"""In-memory search: the index as arrays, which any engine can fill."""

@@ -1,8 +1,7 @@
 """Which passages may a search return? The index as arrays in memory, and masks over them.
 
-Built at the first match of a process and brought up to date by generation: a change reads only
-the memories it touched. A `Columns` value never changes once made, so that a running match keeps
-its view while another thread moves on.
+Built at the first match of a process and updated by generation: after a change, only the memories that it touched are
+read. A `Columns` value never changes, so that a running match keeps its view while another thread moves to a newer one.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ _TIER = {str(tier): code for code, tier in enumerate(Tier)}
 _SOURCE = {str(source): code for code, source in enumerate(Source)}
 _CONTEXT = {str(context): code for code, context in enumerate(ContextType)}
 _FEW_CHANGES = 200
-_INCREMENTAL_SHARE = 0.2  # more changed memories than this are read faster as a whole
-_SPREAD = 8  # ids up to so many times the number of passages are looked up in a table: 40 ns less for each
-_DEAD_SHARE = 0.5  # more dead passages than this and the arrays are made anew
+_INCREMENTAL_SHARE = 0.2  # with a larger share of changed memories, reading everything again is faster
+_SPREAD = 8  # ids up to this multiple of the number of passages use a lookup table: saves 40 ns each
+_DEAD_SHARE = 0.5  # with a larger share of dead passages, the arrays are built again
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Columns:
     generation: int
     used: int
     epoch: int
-    build: int  # rises with every full read: slots of another build mean nothing
+    build: int  # rises with every full read; slots are only valid within one build
     # memories
     slot_of: dict[int, int]
     ids: Ints
@@ -66,16 +65,16 @@ class Columns:
     vector_id: Ints  # 0: none
     alive: Bools
     scopes: dict[Scope | None, Bools] = field(default_factory=dict)
-    # Made when first asked for.
-    masks: dict[Scope | None, tuple[Filter, Bools]] = field(default_factory=dict)  # the last one of each scope
-    slot_by_id: list[npt.NDArray[np.int32]] = field(default_factory=list)  # one, if ids lie close
+    # Computed at first use.
+    masks: dict[Scope | None, tuple[Filter, Bools]] = field(default_factory=dict)  # only the latest of each scope
+    slot_by_id: list[npt.NDArray[np.int32]] = field(default_factory=list)  # one table, unless ids are sparse
 
     @property
     def last_passage(self) -> int:
         return int(self.passage_ids[-1]) if len(self.passage_ids) else 0
 
     def slots(self, passage_ids: Ints) -> npt.NDArray[np.int32]:
-        """Where these passages are, by ids up to the last; -1 for those that are not here."""
+        """The slots of these passages; -1 for unknown ones. No id may exceed `last_passage`."""
         if self.last_passage > _SPREAD * len(self.passage_ids) + 1_000_000:
             places = np.searchsorted(self.passage_ids, passage_ids).astype(np.int32)
             return np.where(self.passage_ids[places] == passage_ids, places, np.int32(-1))
@@ -107,7 +106,7 @@ class Columns:
         return public | is_owner
 
     def mask(self, scope: Scope | None, where: Filter) -> Bools:
-        """Memories that a filter lets through, within the scope. A search asks several times with the same filter."""
+        """Memories that pass the filter, within the scope. Cached: a search uses the same filter several times."""
         cached = self.masks.get(scope)
         if cached is not None and cached[0] is where:
             return cached[1]
@@ -159,7 +158,7 @@ class Columns:
         return mask | self._in(bounds.always)
 
     def passages(self, memories: Bools) -> Bools:
-        """The living passages of these memories."""
+        """The live passages of these memories."""
         return self.alive & memories[self.memory_slot]
 
 
@@ -185,7 +184,7 @@ class LiveColumns:
             return self.follow(self._feed.counters())
 
     def follow(self, counters: Counters) -> Columns:
-        """Brought up to date, within a moment of the feed, which these counters are of."""
+        """The columns, updated to these counters. Call it in the `Feed.moment` that the counters are of."""
         with self._lock:
             columns = self._columns
             if columns is None or columns.epoch != counters.epoch or columns.generation > counters.generation:
@@ -228,7 +227,7 @@ class LiveColumns:
         return self._with_passages(_with_memories(columns, rows, counters.generation), changed)
 
     def _with_passages(self, columns: Columns, memory_ids: set[int]) -> Columns:
-        """Passages of these memories read again: new ids follow at the end, missing ones are dead."""
+        """Read the passages of these memories again: new ids are appended, missing ones are marked dead."""
         if not memory_ids:
             return columns
         ids, owners, length, vector = self._feed.passage_arrays(memory_ids)
@@ -301,7 +300,7 @@ _ARRAYS = (
 
 
 def _with_memories(columns: Columns, rows: Sequence[MemoryRow], generation: int) -> Columns:
-    """Changed rows overwrite their slots in copies; new ones follow at the end."""
+    """Write changed rows to their slots, in copies of the arrays; append new ones."""
     names = dict(columns.names)
     slot_of = dict(columns.slot_of)
     fresh = _memory_arrays(rows, names)

@@ -1,4 +1,4 @@
-"""What do the arrays need of an engine? `Feed` is all of it; nothing here knows how an engine stores its rows."""
+"""What do the arrays need from an engine? Only `Feed`; nothing here depends on how an engine stores its rows."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ if TYPE_CHECKING:
 
 __all__ = ["Counters", "Feed", "Lookups", "MemoryPlace", "MemoryRow", "PageOfWords", "PassageArrays", "Wanted"]
 
-Lookups = dict[tuple[str, ...], str]  # the words of the index, several for a phrase -> the term that was asked
+Lookups = dict[tuple[str, ...], str]  # indexed words, several for a phrase -> the term of the query
 
 
 class Counters(NamedTuple):
     generation: int  # rises with every change to memories
     used: int  # rises with every recorded use
-    epoch: int  # rises when arrays must be read anew as a whole
+    epoch: int  # rises when all arrays must be read again completely
 
 
 class Wanted(NamedTuple):
-    """Words whose passages are to be read."""
+    """A request for the passages that have these words."""
 
     lookup: tuple[str, ...]
-    term: str  # as it was asked
-    after: int  # the passage id beyond which
+    term: str  # of the query
+    after: int  # only passages with a higher id
 
 
 class PageOfWords(NamedTuple):
-    """Some words in their order, each with its passages by ascending id, and how often each has it."""
+    """A page of words in order; for each word its passages by ascending id, and how often each contains it."""
 
     terms: list[str]
-    counts: Ints  # how many passages each has
+    counts: Ints  # number of passages of each word
     passages: Ints
     times: Ints
 
 
 class MemoryRow(NamedTuple):
-    """What a filter or a scope may ask of a memory. Times are microseconds since 1970."""
+    """The values of a memory that filters and scopes test. Times are microseconds since 1970."""
 
     id: int
     path: str
@@ -54,7 +54,7 @@ class MemoryRow(NamedTuple):
     flagged: bool  # outdated, or in an archived folder
     live: bool
     first: int
-    last: int  # its last use, or where it was never used its first indexing
+    last: int  # last use; if never used, first indexing
     expires: int | None
     owner: str | None
     project: str | None
@@ -70,7 +70,7 @@ class PassageArrays(NamedTuple):
 
 
 class MemoryPlace(NamedTuple):
-    """What decides who may see a memory."""
+    """The values of a memory that decide who may see it."""
 
     memory_id: int
     path: str
@@ -79,19 +79,19 @@ class MemoryPlace(NamedTuple):
 
 
 class Feed(Protocol):
-    # Where there are more, their rows are not read ahead.
+    # If an index has more than these, its rows are not read ahead.
     warm_passages: int
     warm_memories: int
-    warms_states: bool  # of tokens, as many as are kept
+    warms_states: bool  # read token states ahead too, as many as the cache keeps
     """Reads without a scope, for arrays that apply one. Ids of passages and vectors only rise and never change."""
 
     def moment(self) -> AbstractContextManager[object]:
-        """Inside, every read of this thread is of one moment."""
+        """In this block, all reads of this thread see one consistent snapshot."""
         ...
 
     def counters(self) -> Counters: ...
     def noted_generation(self, since: float | None = None) -> int | None:
-        """That of the last read. `since` a time of the monotonic clock: None if there was none, or a write after it."""
+        """The generation at the last read. `since`, a monotonic time: None if it or a write is later."""
         ...
 
     def changed(self, since: int) -> set[int]:
@@ -99,12 +99,12 @@ class Feed(Protocol):
         ...
 
     def used(self, since: int) -> list[tuple[int, int | None]]:
-        """Memories whose use was recorded after this counter, with the time of the last one."""
+        """Memories whose use was recorded after this counter, each with the time of its last use."""
         ...
 
     # --- columns
     def memory_rows(self, memory_ids: Collection[int] | None = None) -> list[MemoryRow]:
-        """Every live memory, or these in whatever state, by ascending id."""
+        """All live memories, or these in any state, by ascending id."""
         ...
 
     def passage_arrays(self, memory_ids: Collection[int] | None = None) -> PassageArrays: ...
@@ -112,22 +112,22 @@ class Feed(Protocol):
     # --- postings
     def lookups(self, terms: Sequence[str]) -> Lookups: ...
     def postings(self, wanted: Sequence[Wanted]) -> list[tuple[Ints, Ints]]:
-        """For each, the passages that have the words, by ascending id, and how often each has them."""
+        """For each request, the passages with its words, by ascending id, and how often each contains them."""
         ...
 
     def vocabulary(self) -> Iterator[PageOfWords] | None:
-        """Every word, in pages. None: this engine reads a word as fast as memory."""
+        """All words, in pages. None: this engine reads single words fast enough to need no copy in memory."""
         ...
 
     def words_after(self, passage_id: int) -> list[tuple[int, str]]:
-        """Later passages by ascending id, each with the words that it is found by, a blank between any two."""
+        """Passages with a higher id, ascending, each with its indexed words separated by blanks."""
         ...
 
     def texts(self, memory_ids: Sequence[int]) -> list[str]: ...
 
     # --- nearest
     def dimensions(self) -> int:
-        """Of the current model's vectors; 0: there is no model yet."""
+        """Dimensions of the current model's vectors; 0: there is no model yet."""
         ...
 
     def vector_count(self, *, after: int = 0) -> int: ...
@@ -139,11 +139,11 @@ class Feed(Protocol):
 
     # --- rows that are kept between searches
     def memories(self, memory_ids: Collection[int]) -> dict[int, Memory]:
-        """Live ones."""
+        """Those of these memories that are live."""
         ...
 
     def passages(self, passage_ids: Collection[int]) -> dict[int, StoredPassage]:
-        """Of live memories."""
+        """Those of these passages whose memories are live."""
         ...
 
     def token_states(self, passage_ids: Collection[int]) -> dict[int, tuple[int, bytes | None]]:

@@ -1,4 +1,4 @@
-"""Which passages fit words or a vector, within scope and filter? The arrays of one index, brought up to date."""
+"""Which passages match words or a vector, within scope and filter? The arrays of one index, kept up to date."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Arrays:
         self._vectors = Vectors(feed, steadiness, exact_bytes=exact_bytes)
 
     def refresh(self, counters: Counters) -> None:
-        """Within a moment of the feed, which these counters are of."""
+        """Call it in a `Feed.moment`, with the counters of that moment."""
         self._columns.follow(counters)
 
     def match_text(

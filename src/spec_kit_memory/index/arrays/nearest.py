@@ -1,10 +1,9 @@
 """Which passages mean nearly the same as a vector?
 
-Exact: every vector that the mask lets through is compared. The vectors of a process lie in one
-float32 matrix, read at the first use and extended when new ones come. Row by row (`vecdot`) is faster
-here than BLAS, which waits for its slowest thread. Beyond a size that would
-burden the machine, one bit per dimension is kept instead; it chooses candidates, and their exact
-vectors are read from the engine.
+Exact: every vector that the mask allows is compared. The vectors are kept in one float32 matrix, which is read at the
+first use and extended with new ones. Computing row by row (`vecdot`) is faster here than BLAS, which waits for its
+slowest thread. Above a size that would burden the machine, one bit per dimension is kept instead: the bits select
+candidates, whose exact vectors are read from the engine.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ __all__ = ["EXACT_BYTES", "Vectors"]
 
 EXACT_BYTES = 640_000_000  # about 400,000 vectors of 384 dimensions
 _CANDIDATES = 4_000  # read exactly when only bits are in memory; measured in docs/explain/storage.md
-_LONGEST = 1.05  # squared, with room for rounding
+_LONGEST = 1.05  # longest squared length of a stored vector, with a margin for rounding
 _SHARED_ROWS, _STRETCH = 20_000, 8_192
-_SPARSE = 0.15  # of a smaller share of the rows it is faster to take them out first
+_SPARSE = 0.15  # below this share of the rows, it is faster to copy them out first
 
 
 class Vectors:
@@ -86,7 +85,7 @@ class Vectors:
         return best(columns, scores, allowed, limit)
 
     def _all(self, matrix: npt.NDArray[Any], query: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Of every vector. Those of the last texts are kept."""
+        """The score of every vector. Scores of the latest query vectors are cached."""
         key = query.tobytes()
         with self._lock:
             cached = self._recent.get(key)
@@ -101,7 +100,7 @@ class Vectors:
         return scores
 
     def _dots(self, matrix: npt.NDArray[Any], query: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Two cores read more of a large matrix than one. Each takes the next stretch: a busy one delays nobody."""
+        """Two threads share a large matrix; each takes the next block when it is free, so that neither waits long."""
         if len(matrix) < _SHARED_ROWS:
             return np.vecdot(matrix, query, out=np.empty(len(matrix), np.float32))
         scores = np.empty(len(matrix), np.float32)
@@ -115,14 +114,14 @@ class Vectors:
 
         try:
             helping = self._helper.submit(work)
-        except RuntimeError:  # the interpreter is on its way out, or no thread can be started
+        except RuntimeError:  # the interpreter is shutting down, or no thread can be started
             helping = None
         work()
         if helping is not None and not helping.cancel():
             helping.result()
         return scores
 
-    # --- keeping in step
+    # --- refresh
 
     def _refresh(self, columns: Columns) -> None:
         if self._steadiness.held and self._placed[0] is columns:
@@ -145,7 +144,7 @@ class Vectors:
         return np.where(self._ids[rows] == columns.vector_id, rows, -1)
 
     def _wasteful(self, columns: Columns) -> bool:
-        """Most rows are of vectors that were deleted. Looked at only when something changed."""
+        """Do most rows belong to deleted vectors? Checked only after a change."""
         if self._placed[0] is columns or len(self._ids) < 20_000 + 2 * len(columns.vector_id):
             return False
         return 2 * self._feed.vector_count() < len(self._ids)
@@ -181,24 +180,24 @@ class Vectors:
 
 
 def _block(rows: Sequence[tuple[Any, ...]], dimensions: int) -> npt.NDArray[np.float32]:
-    """The vectors of these rows. All that were ever stored have length 1: a longer one would outdo every other."""
+    """The vectors of these rows. Stored vectors have length 1; a longer one would score above all others."""
     block: npt.NDArray[np.float32] = np.frombuffer(b"".join(row[1] for row in rows), "<f4").reshape(
         len(rows), dimensions
     )
     with np.errstate(all="ignore"):
         lengths = np.vecdot(block, block)
-    if not bool((lengths <= _LONGEST).all()):  # nor is one that is no number
+    if not bool((lengths <= _LONGEST).all()):  # false for NaN too
         raise ValueError("a vector is not one that was stored")
     return block
 
 
 def _room(old: npt.NDArray[Any], total: int) -> npt.NDArray[Any]:
-    """A matrix with space at its end; rows that are in use by a running match never move or change."""
+    """A matrix with spare rows at its end. Rows that a running match uses never move or change."""
     room = old.base if isinstance(old.base, np.ndarray) else None
     if room is not None and len(room) >= total and room.shape[1:] == old.shape[1:] and room.dtype == old.dtype:
         return room
     spare = 0 if not len(old) else max(1_024, total // 8)
-    # Bits are read word by word: the first 64 of all vectors, then the next. Three times faster than row by row.
+    # Bits are read in columns: the first 64 of all vectors, then the next. Three times faster than row by row.
     grown = np.empty((total + spare, *old.shape[1:]), old.dtype, order="F" if old.dtype == np.uint64 else "C")
     grown[: len(old)] = old
     return grown
@@ -218,7 +217,7 @@ def _nearest_bits(
     query: npt.NDArray[np.float32],
     count: int,
 ) -> npt.NDArray[np.int64]:
-    """The chosen passages whose signs differ least from the query's."""
+    """The chosen passages whose vectors differ from the query in the fewest signs."""
     if len(chosen) <= count:
         return chosen
     differing = np.zeros(len(bits), np.uint16)

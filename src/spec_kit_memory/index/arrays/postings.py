@@ -1,10 +1,10 @@
 """Which passages have these words, and how well do they fit? BM25 over the text index.
 
-A word counts alike in title and body; what a match in the title adds is decided in `core.ranking`.
+A word counts the same in title and body; the bonus for a match in the title is added in `core.ranking`.
 
-The engine keeps the words in step with everything else; scoring happens here. The passages of a word
-are read from it once, kept as arrays, and extended when passages are added. Ids only rise and
-never change their words, so nothing kept ever becomes wrong; what was deleted is masked.
+The engine keeps its text index consistent with the other tables; scoring happens here. The passages of a word are read
+from the engine once, kept as arrays, and extended when passages are added. Passage ids only rise, and the words of a
+passage never change, so cached arrays never become wrong; deleted passages are masked.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ __all__ = ["RECENT", "Postings", "best", "bm25"]
 
 K1 = 1.2
 B = 0.75
-# A passage full of so many of the rarest words asked for is a full match: no passage has all of a long question.
+# A passage full of this many of the rarest query words scores 1: no passage has all words of a long question.
 FULL_WORDS = 6
 _KEEP_BYTES = 48_000_000
 _WARM_WORDS = 300
-_SAMPLED = 16  # one passage of so many
-_SAMPLE = 200  # memories that tell which words are common
-_MOST_DELTA = 4_000  # passages added since a word was read; more are read faster as a whole
+_SAMPLED = 16  # every how many passages the sample takes one
+_SAMPLE = 200  # memories in the sample for the most common words
+_MOST_DELTA = 4_000  # passages added since a word was read; with more, reading the whole word again is faster
 
 
-RECENT = 7  # texts that a question may have; it is asked again of what its filter held back
+RECENT = 7  # query texts to cache: a question may have several, matched again to find what its filter held back
 
-# `RawHit._make` without its check of the length: a search makes six hundred.
+# `RawHit._make` without its length check: a search creates six hundred.
 _AS_HIT: Callable[[tuple[int, int, float]], RawHit] = partial(tuple.__new__, RawHit)
 
 Ints = npt.NDArray[np.int64]
@@ -49,14 +49,14 @@ _Asked = tuple[Scope | None, tuple[tuple[str, ...], ...]]
 
 @dataclass(frozen=True, slots=True)
 class _Posting:
-    """Slots of the passages that have a word, ascending, and how often."""
+    """Slots of the passages that have a word, ascending, and how often each has it."""
 
     slots: npt.NDArray[np.int32]
     times: npt.NDArray[np.float32]
-    upto: int  # passage id up to which it is complete
+    upto: int  # complete up to this passage id
 
     def within(self, columns: Columns) -> _Posting:
-        """Another thread may have read further than these columns reach."""
+        """Limited to these columns: another thread may have read newer passages."""
         if self.upto <= columns.last_passage:
             return self
         end = int(np.searchsorted(self.slots, len(columns.passage_ids)))
@@ -68,7 +68,7 @@ class _Posting:
 
 
 class Postings:
-    """Words that were asked for, with their passages: the most recent ones are kept."""
+    """The passages of queried words; those of the most recent words are cached."""
 
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
@@ -89,7 +89,7 @@ class Postings:
         *,
         confirm_nothing: Callable[[], None] = lambda: None,
     ) -> list[RawHit]:
-        """`confirm_nothing` is called before it is believed that no passage has any of the words."""
+        """`confirm_nothing` is called before the answer that no passage has any of the words."""
         lookups = self._feed.lookups(terms)
         if not lookups or limit <= 0:
             return []
@@ -101,13 +101,13 @@ class Postings:
         return best(columns, scores, allowed & (scores > 0), limit)
 
     def _scores(self, columns: Columns, scope: Scope | None, lookups: Lookups) -> npt.NDArray[np.float32]:
-        """Of every passage. Those of the last texts are kept."""
+        """The score of every passage. Scores of the latest query texts are cached."""
         key = (scope, tuple(lookups))
         with self._lock:
             cached = self._recent.get(key)
             if cached is not None and cached[0] is columns:
                 return cached[1]
-            with self._feed.moment():  # one for all words
+            with self._feed.moment():  # one snapshot for all words
                 postings = self._postings(columns, lookups)
         scores = _bm25(columns, columns.passages(columns.seen(scope)), postings)
         with self._lock:
@@ -118,7 +118,7 @@ class Postings:
         return scores
 
     def warm(self, columns: Columns) -> None:
-        """Read every word before somebody asks for it; where they are too many, the commonest, which take longest."""
+        """Read all words ahead; if there are too many, only the most common, which take longest to read."""
         if not len(columns.passage_ids):
             return
         vocabulary = Vocabulary.read(columns, self._feed)
@@ -127,11 +127,11 @@ class Postings:
         if vocabulary is not None:
             return
         for lookup, term in self._feed.lookups(self._common(columns)).items():
-            with self._lock:  # word by word: a search waits for one of them at most
+            with self._lock:  # one word at a time, so that a search waits for one at most
                 self._postings(columns, {lookup: term})
 
     def _postings(self, columns: Columns, lookups: Lookups) -> list[_Posting]:
-        """Of all of these; what is not at hand, or was read before the last passages came, is read together."""
+        """The postings of these words; missing and outdated ones are read together."""
         if self._build != columns.build:
             self._cached.clear()
             self._bytes, self._build = 0, columns.build
@@ -156,7 +156,7 @@ class Postings:
         return [nonempty[lookup].within(columns) for lookup in lookups]
 
     def _at_hand(self, columns: Columns, lookups: Lookups) -> dict[tuple[str, ...], _Posting]:
-        """Of words that are kept with all others. A phrase is, where no passage has all of its words."""
+        """Postings from the vocabulary. It can answer a phrase only if no passage has all of its words."""
         vocabulary = self._vocabulary
         if vocabulary is None or columns.build < vocabulary.build:
             return {}
@@ -175,7 +175,7 @@ class Postings:
         return at_hand
 
     def _common(self, columns: Columns) -> list[str]:
-        """The words that most memories have, judged by a sample of them."""
+        """The most frequent words in a sample of the memories."""
         live = columns.ids[columns.live]
         texts = self._feed.texts(live[:: max(1, len(live) // _SAMPLE)].tolist())
         counted = Counter(word for text in texts for word in words.content(text))
@@ -184,7 +184,7 @@ class Postings:
     def _read(
         self, columns: Columns, lookups: Lookups, missing: Mapping[tuple[str, ...], _Posting | None]
     ) -> dict[tuple[str, ...], _Posting]:
-        """From the text index, from the beginning or since the last reading."""
+        """Read postings from the engine, completely or only those of passages added since the last read."""
         if not missing:
             return {}
         requests: list[Wanted] = []
@@ -200,7 +200,7 @@ class Postings:
 
 
 def _extended(columns: Columns, earlier: _Posting | None, docs: Ints, times: Ints) -> _Posting:
-    keep = docs <= columns.last_passage  # a newer generation than our columns may already be there
+    keep = docs <= columns.last_passage  # the engine may already be at a newer generation than the columns
     docs, times = docs[keep], times[keep]
     slots = columns.slots(docs)
     slots, counts = slots[slots >= 0], times[slots >= 0].astype(np.float32)
@@ -210,7 +210,7 @@ def _extended(columns: Columns, earlier: _Posting | None, docs: Ints, times: Int
 
 
 def _bm25(columns: Columns, inside: npt.NDArray[np.bool_], postings: Sequence[_Posting]) -> npt.NDArray[np.float32]:
-    """Statistics count what the scope can see, nothing else."""
+    """Scores whose statistics count only passages that the scope can see."""
     total = int(inside.sum())
     if not total:
         return np.zeros(len(columns.passage_ids), np.float32)
@@ -227,10 +227,11 @@ def bm25(
     average: float,
     inside: npt.NDArray[np.bool_] | None = None,
 ) -> npt.NDArray[np.float32]:
-    """As a share of what a passage would have that is full of the rarest words asked for.
+    """BM25 scores, as a share of the score of a passage full of the `FULL_WORDS` rarest words.
 
-    `postings` are places in `length`, and how often; `inside` are those that count for how rare a word is, by default
-    all of them. `total` and `average` are of all passages, whether they have one of the words or not.
+    `postings`: for each word, indexes into `length`, and how often each passage has the word. `inside`: the passages
+    that count for the rarity of a word, by default all. `total` and `average`: number and average length of all
+    passages, with or without the words.
     """
     scores = np.zeros(len(length), np.float32)
     weights = []
@@ -248,7 +249,7 @@ def bm25(
 
 
 def _bounds(values: npt.NDArray[np.float32], limit: int) -> Iterator[np.float32]:
-    """What the best ones reach: guessed from a sample, which is a fifth of the work, and if that is too high, known."""
+    """Lower bounds for the best scores: first an estimate from a sample, at a fifth of the cost, then the exact one."""
     if len(values) <= limit:
         return
     if len(values) > 64 * limit:
@@ -259,7 +260,7 @@ def _bounds(values: npt.NDArray[np.float32], limit: int) -> Iterator[np.float32]
 
 
 def best(columns: Columns, scores: npt.NDArray[np.float32], allowed: npt.NDArray[np.bool_], limit: int) -> list[RawHit]:
-    """The highest scores among the wanted passages; of equal ones the older memory first, then the earlier passage."""
+    """The highest scores among the allowed passages; ties go to the older memory, then to the earlier passage."""
     every = bool(allowed.all())
     slots = np.arange(len(scores)) if every else np.flatnonzero(allowed)
     values = scores if every else scores[slots]

@@ -1,7 +1,7 @@
-"""Which rows were read before? Memories, passages and token states, kept as values between searches.
+"""Which rows were read before? Memories, passages and token states, cached as objects between searches.
 
-A search looks at some hundred memories and shows ten: making them anew from rows each time took
-longer than finding them. What a change touched, by this process or another, is read again.
+A search reads about a hundred memories and shows ten; creating them from rows each time took longer than the search.
+Rows that any process has changed are read again.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from spec_kit_memory.index.arrays.steadiness import Steadiness
 
 __all__ = ["RowCache"]
 
-_MOST_MEMORIES = 20_000  # about 30 MB, in workspaces that have so many
-_MOST_PASSAGES = 120_000  # about 60 MB, in workspaces that have so many
+_MOST_MEMORIES = 20_000  # about 30 MB, in workspaces with this many
+_MOST_PASSAGES = 120_000  # about 60 MB, in workspaces with this many
 _MOST_STATE_BYTES = 40_000_000
 _AT_ONCE = 500
 
@@ -27,7 +27,7 @@ Value = TypeVar("Value")
 
 
 class RowCache:
-    """Live memories and their passages by id, without a scope; every question is answered within one."""
+    """Live memories and their passages by id. Cached without a scope; the methods apply the scope."""
 
     def __init__(self, feed: Feed, steadiness: Steadiness | None = None) -> None:
         self._feed = feed
@@ -35,13 +35,13 @@ class RowCache:
         self._lock = threading.Lock()
         self._memories = _Shelf[Memory](_MOST_MEMORIES)
         self._passages = _Shelf[StoredPassage](_MOST_PASSAGES)
-        # With the memory's id.
+        # Each with the id of its memory.
         self._states = _Shelf[tuple[int, bytes | None]](_MOST_STATE_BYTES, weigh=lambda row: len(row[1] or b""))
         self._seen: dict[Scope | None, dict[int, bool]] = {}
         self._state = (-1, -1, -1)  # epoch, generation, used
 
     def memories(self, scope: Scope | None, ids: Sequence[int]) -> list[Memory]:
-        """Live ones, in the order given; unknown ids are left out."""
+        """The live memories with these ids, in this order; unknown ids are left out."""
         if not ids:
             return []
         with self._lock, self._moment():
@@ -50,7 +50,7 @@ class RowCache:
         return [rows[id_] for id_ in ids if id_ in seen]
 
     def passages(self, scope: Scope | None, ids: Sequence[int]) -> list[StoredPassage]:
-        """Of live memories, in the order given; unknown ids are left out."""
+        """The passages of live memories with these ids, in this order; unknown ids are left out."""
         if not ids:
             return []
         with self._lock, self._moment():
@@ -59,20 +59,20 @@ class RowCache:
         return [rows[id_] for id_ in ids if id_ in rows and rows[id_].memory_id in seen]
 
     def token_states(self, scope: Scope | None, ids: Sequence[int]) -> dict[int, bytes]:
-        """By passage id, where there are any."""
+        """Token states by passage id; passages without any are left out."""
         with self._lock, self._moment():
             rows = self._states.get(ids, self._feed.token_states)
             seen = self._within(scope, {memory_id for memory_id, _ in rows.values()})
         return {id_: states for id_, (memory_id, states) in rows.items() if states is not None and memory_id in seen}
 
     def refresh(self, counters: Counters) -> None:
-        """Within a moment of the feed, which these counters are of."""
+        """Call it in a `Feed.moment`, with the counters of that moment."""
         with self._lock:
             self._refresh(counters)
 
     @contextmanager
     def _moment(self) -> Iterator[None]:
-        """What is kept, brought up to date unless this thread goes on with what it has."""
+        """In this block the cache is up to date; in a `steady` block of this thread it stays as it is."""
         if self._steadiness.held:
             yield
             return
@@ -81,7 +81,7 @@ class RowCache:
             yield
 
     def warm(self, memory_ids: Sequence[int], passage_ids: Sequence[int]) -> None:
-        """Read these ahead unless they are too many; a few at a time, so that a search waits for one at most."""
+        """Read these ahead unless they are too many; in batches, so that a search waits for one batch at most."""
         if len(memory_ids) <= self._feed.warm_memories:
             for at in range(0, len(memory_ids), _AT_ONCE):
                 self.memories(None, memory_ids[at : at + _AT_ONCE])
@@ -91,10 +91,10 @@ class RowCache:
             states = passage_ids if self._feed.warms_states else ()
             for at in range(0, len(states), _AT_ONCE):
                 if self._states.is_full or not self.token_states(None, states[at : at + _AT_ONCE]):
-                    break  # or the model has none
+                    break  # full, or the model has no token states
 
     def _within(self, scope: Scope | None, ids: Collection[int]) -> set[int]:
-        """Those of these memories that are within the scope; a set of the caller's own, as other threads go on."""
+        """Those of these memories that are within the scope; a new set, because other threads change the cache."""
         if scope is None:
             return set(ids)
         seen = self._seen.setdefault(scope, {})
@@ -135,7 +135,7 @@ class RowCache:
 
 
 class _Shelf(Generic[Value]):
-    """Values by id up to a weight; those that came first make room for new ones."""
+    """Values by id, up to a total weight; the oldest are removed to make room."""
 
     def __init__(self, most: int, *, weigh: Callable[[Value], int] = lambda value: 1) -> None:
         self._most = most
@@ -156,7 +156,7 @@ class _Shelf(Generic[Value]):
 
     @property
     def is_full(self) -> bool:
-        """Nearly: what comes next may make others go."""
+        """Is it at least nearly full, so that a further value might remove others?"""
         return 10 * self._weight > 9 * self._most
 
     def _make_room(self) -> None:

@@ -1,8 +1,8 @@
-"""May a thread go on with what it has, or must it ask the engine what changed? Once for each search is enough.
+"""May a thread use its arrays as they are, or must it ask the engine for changes? Once per search is enough.
 
-A search looks at the arrays and the kept rows some twenty times, and asking took as long as finding. Inside `hold`,
-this thread's reads answer by what was there when it began, or later; nothing that is kept becomes older by it, as what
-is read meanwhile is only newer.
+A search reads the arrays and cached rows some twenty times, and checking for changes took as long as the search itself.
+In a `hold` block, this thread's reads return the state at its beginning or a later one. This never makes cached data
+older, because anything that is read meanwhile is newer.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ __all__ = ["Steadiness"]
 class Steadiness(threading.local):
     def __init__(self) -> None:
         self.held = False
-        self.generation: int | None = None  # of the index when it began
+        self.generation: int | None = None  # of the index when the block began
 
     @contextmanager
     def hold(self, bring_up_to_date: Callable[[], int]) -> Iterator[None]:
-        """`bring_up_to_date` returns the generation."""
+        """`bring_up_to_date` refreshes arrays and caches and returns their generation."""
         if self.held:
             yield
             return

@@ -1,6 +1,6 @@
-"""All words of an index with their passages, for an engine to which every word that is not at hand is a way.
+"""All words of an index with their passages, for an engine that needs a round trip for every word not in memory.
 
-Read as a whole once. What passages bring that come later is read from their own words, once for all words.
+The whole vocabulary is read once. Later passages are added from their own words, for all words at the same time.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_BYTES", "Vocabulary"]
 
-MOST_BYTES = 64_000_000  # about 250,000 passages of 60 words; with more, words are read as they are asked for
-_MOST_LATER = 20_000  # passages; more are read faster as a whole
+MOST_BYTES = 64_000_000  # about 250,000 passages of 60 words; in larger indexes, words are read when needed
+_MOST_LATER = 20_000  # passages; with more, reading the whole vocabulary again is faster
 _MOST_TIMES = 65_535
 
 Slots = npt.NDArray[np.int32]
@@ -40,7 +40,7 @@ class Vocabulary:
 
     @classmethod
     def read(cls, columns: Columns, feed: Feed) -> Vocabulary | None:
-        """None: there are too many, or the engine reads a word as fast as memory."""
+        """None: there are too many words, or the engine reads single words fast enough."""
         pages = feed.vocabulary()
         if pages is None:
             return None
@@ -53,7 +53,7 @@ class Vocabulary:
         return made
 
     def _add(self, columns: Columns, words: PageOfWords) -> int:
-        in_columns = words.passages <= columns.last_passage  # a newer generation may already be there
+        in_columns = words.passages <= columns.last_passage  # the engine may already be at a newer generation
         slots = (
             columns.slots(np.where(in_columns, words.passages, 0)) if columns.last_passage else np.zeros(0, np.int32)
         )
@@ -68,7 +68,7 @@ class Vocabulary:
         return sum(array.nbytes for array in self._pages[-1]) + 200 * len(words.terms)
 
     def follow(self, columns: Columns, feed: Feed) -> bool:
-        """Bring it to where these columns are; False: it must be read anew."""
+        """Bring the vocabulary up to these columns. False: it must be read again."""
         if columns.epoch != self.epoch:
             return False
         if columns.build != self.build:
@@ -93,7 +93,7 @@ class Vocabulary:
                 postings[1].append(min(times, _MOST_TIMES))
 
     def _move(self, columns: Columns) -> None:
-        """The same passages lie elsewhere in these columns; those that are gone fall out."""
+        """Convert slots to those of a new build of the columns; drop passages that it does not have."""
         ids = self._passage_ids[: int(np.searchsorted(self._passage_ids, self.upto, side="right"))]
         in_columns = ids <= columns.last_passage
         moved = np.full(len(ids), -1, np.int32)
@@ -117,7 +117,7 @@ class Vocabulary:
         self.build, self._passage_ids = columns.build, columns.passage_ids
 
     def get(self, term: str) -> tuple[Slots, Times]:
-        """Slots of the passages that have a word, ascending, and how often."""
+        """Slots of the passages that have a word, ascending, and how often each has it."""
         place, later = self._places.get(term), self._later.get(term)
         slots, times = _NONE
         if place is not None:

@@ -1,1 +1,1 @@
-"""What do the engines that keep tables have in common? Their statements, in `dialect`, and the steps that use them."""
+"""What do the SQL engines have in common? The SQL they share (see `dialect`) and the code that uses it."""

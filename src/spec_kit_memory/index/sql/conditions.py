@@ -1,7 +1,7 @@
 """Which memories may be seen, and which were asked for? Scope and Filter as conditions in SQL.
 
-`columns.py` gives the same answers from memory for the two search legs; a test holds both
-against a plain reading of the definitions.
+`arrays/columns.py` applies the same conditions to the arrays of word and vector search; a test compares both with a
+plain implementation of the definitions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["CITED", "MEMORY", "Condition", "in_ids", "matching", "visible"]
 
 Condition = tuple[str, list[Any]]  # SQL over memory (and usage), with its values
 
-# What was recorded of another text than the present one does not count. An empty body has no fingerprint.
+# Citations that were recorded for an earlier text do not count. An empty body has no fingerprint.
 CITED = (
     "LEFT JOIN citation ON citation.project_id = @p AND citation.memory_id = memory.id"
     " AND citation.body = coalesce(nullif(memory.fingerprint, ''), memory.content_hash)"
@@ -32,7 +32,7 @@ MEMORY = f"""
   LEFT JOIN document ON document.project_id = @p AND document.memory_id = memory.id
   {CITED}
 """
-_SECONDS = "CAST(1e6 AS double precision)"  # in which a moment in microseconds is compared
+_SECONDS = "CAST(1e6 AS double precision)"  # converts microseconds to seconds
 _NUMBER = "CAST(? AS double precision)"
 _LAST_USED = (
     "CASE WHEN usage.last_access > memory.first_indexed_at THEN usage.last_access ELSE memory.first_indexed_at END"
@@ -63,7 +63,7 @@ def _path_below(prefix: str) -> Condition:
 
 
 def matching(where: Filter) -> Condition:
-    """Everything a Filter asks for except presence."""
+    """All conditions of a Filter; presence is not one of them."""
     parts: list[Condition] = []
     if where.unfiled:
         parts.append(("memory.spec_folder IS NULL", []))

@@ -1,7 +1,7 @@
-"""Which links do files ask for, and which memories do they mean?
+"""Which links do files declare in their front matter, and which memories do they mean?
 
-A claim names its target by id, path or exact title. It becomes a link when the target exists,
-now or later, and follows the target's path and title.
+Such a declaration (a claim) names its target by id, path or exact title. It becomes a link as soon as the target
+exists, and is resolved again when the target's path or title changes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from spec_kit_memory.index.sql.dialect import Connection, fetch, first
 
 __all__ = ["others_resolved", "replace", "resolve", "unresolved"]
 
-# A name is found among memories that the claimant's own reader may see, live ones first, then the nearest.
+# Only memories that readers of the claimant may see; live ones first, then those in the same spec folder.
 _TARGET = """
 SELECT memory.id FROM memory, memory AS claimant
 WHERE memory.project_id = @p AND claimant.project_id = @p AND claimant.id = :claimant AND memory.id <> claimant.id
@@ -50,7 +50,7 @@ def replace(connection: Connection, memory_id: int, path: str, claimed: Sequence
 
 
 def _sibling(path: str, target: str) -> str:
-    """`../x.md` and `x.md` are meant from the file that says them; a target with ./ may mean the root too."""
+    """A relative path as seen from the declaring file; the target itself may also be a path from the workspace root."""
     looks_like_path = "/" in target or target.endswith((".md", ".txt"))
     if not looks_like_path or target.startswith("/") or "://" in target:
         return ""
@@ -58,7 +58,7 @@ def _sibling(path: str, target: str) -> str:
 
 
 def resolve(connection: Connection, claimant: int) -> None:
-    """Make the links of this file's claims be exactly those that can be resolved now."""
+    """Update the links of this memory's claims to exactly those that can be resolved now."""
     wanted = dict(_resolved(connection, claimant))
     have = connection.execute(
         "SELECT id, source_id, target_id, relation FROM link WHERE link.project_id = @p AND claimant = ? AND @own_link",
@@ -85,7 +85,7 @@ def _resolved(connection: Connection, claimant: int) -> Iterable[tuple[tuple[int
 
 
 def unresolved(connection: Connection, claimant: int) -> list[tuple[str, str]]:
-    """The claims of a memory that mean nobody: the key of front matter, and what it names."""
+    """The claims of a memory that have no target: the key in the front matter, and the name given there."""
     return [
         (
             f"{relation}_by" if inward else "related_to" if (relation, strength) == ("supports", 0.5) else relation,
@@ -105,16 +105,16 @@ def _claims(connection: Connection, claimant: int) -> list[tuple[Any, ...]]:
 
 
 def _target(connection: Connection, claimant: int, target: str, sibling: str) -> int | None:
-    # Stored paths begin at the workspace, so that ./specs/x.md and specs/x.md are one.
+    # Stored paths are relative to the workspace root: ./specs/x.md and specs/x.md are the same.
     values: dict[str, Any] = {"claimant": claimant, "target": target.removeprefix("./"), "sibling": sibling}
-    is_id = target.isdecimal() and not target.startswith("0") and len(target) < 19  # 003 begins a folder's name
+    is_id = target.isdecimal() and not target.startswith("0") and len(target) < 19  # a number like 003 is a folder name
     number = int(target) if is_id else None
     target_id: int | None = connection.execute(_TARGET, values | {"number": number}).get
     return target_id
 
 
 def others_resolved(connection: Connection, memory_id: int, *, old: Memory | None = None) -> None:
-    """This memory appeared or got another name: claims that mean it, or meant it, are read again."""
+    """After this memory appeared or was renamed, resolve the claims again that name it, or did before."""
     path, title = first(
         connection, "SELECT path, title FROM memory WHERE memory.project_id = @p AND id = ?", (memory_id,)
     )

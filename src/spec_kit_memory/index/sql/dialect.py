@@ -1,13 +1,13 @@
-"""How is a statement written that every engine understands?
+"""How are statements written so that every engine understands them?
 
-In the SQL that SQLite and PostgreSQL share, with a few words that each engine replaces by its own:
+In the SQL that SQLite and PostgreSQL share, plus a few placeholders that each engine replaces by its own SQL:
 
-- `project_id = @p` and `checkout_id = @c` keep a statement within this project and checkout. They come first in every
-  WHERE, ON, list of columns and key. A file has one project and one checkout: there they are left out.
+- `project_id = @p` and `checkout_id = @c` limit a statement to this project and checkout. They come first in every
+  WHERE, ON, list of columns and key. An index file has one project and one checkout, so SQLite omits them.
 - `IN @list(?)` takes a list of values, and `@texts(?)` is a list of texts as a table with the column `name`.
 - `@ids_in(column)` is a table of the ids in a JSON list, with the column `id`.
 - `@aliases` is a memory's other paths as a JSON list.
-- `@own_link` holds for a link that this checkout has, and `@here` for another row of it.
+- `@own_link` is true for a link that this checkout has, and `@here` for any other row that belongs to it.
 
 Values are `?` or `:name`.
 """
@@ -42,16 +42,16 @@ class StatementResult(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """What a memory of another checkout of the project brings along."""
+    """Values that a memory takes over from another checkout of the project."""
 
     id: int
     first_indexed_at: int
     outdated: bool
-    vouched: bool | None  # for this very text
+    vouched: bool | None  # for exactly this text
 
 
 class TextIndex(Protocol):
-    """What an engine's module `text_index` does; each function takes the engine's own connection."""
+    """The functions of an engine's module `text_index`; each takes the engine's own connection."""
 
     def index(
         self, connection: Any, memory_id: int, title: str, passages: Sequence[Passage], *, keep: bool
@@ -67,7 +67,7 @@ class TextIndex(Protocol):
 class Connection(Protocol):
     """A connection inside one transaction."""
 
-    last_entry: tuple[int, str] | None  # sequence and hash of what this transaction appended to the ledger last
+    last_entry: tuple[int, str] | None  # sequence and hash of the last ledger entry of this transaction
 
     @property
     def text_index(self) -> TextIndex: ...
@@ -75,73 +75,73 @@ class Connection(Protocol):
     def checkout(self) -> int: ...
     def execute(self, sql: str, values: Values = ..., /) -> StatementResult: ...
     def fetch_once(self, sql: str, values: Values = ..., /) -> list[tuple[Any, ...]]:
-        """The rows of the only statement that is to be read now: to a server, there and back at once."""
+        """All rows of a single read. On a server, this takes one round trip."""
         ...
 
     def executemany(self, sql: str, values: Iterable[Values], /) -> object: ...
     def settle(self) -> object:
-        """Send what waits to be sent: what the engine refuses of it, it refuses now."""
+        """Send queued statements, so that the engine raises its errors about them now."""
         ...
 
     def next_id(self, kind: str, count: int = 1) -> int:
-        """The first of so many new ids of this table, or of sequences of `history`."""
+        """Reserve `count` new ids of this table (of `history`: sequence numbers) and return the first."""
         ...
 
     def last_id(self, kind: str) -> int:
-        """The last one that was given."""
+        """The last id that was assigned."""
         ...
 
     def taken_id(self, kind: str, given: int) -> None:
-        """This id came from elsewhere: new ones come after it."""
+        """Record that this id was not assigned here, so that new ids come after it."""
         ...
 
     def size(self) -> int:
-        """Of all that is stored, in bytes."""
+        """The size of all stored data, in bytes."""
         ...
 
     def raised(self, counter: str) -> int:
-        """The counter of this name, one higher than it was."""
+        """Raise this counter by one and return its new value."""
         ...
 
     def vectors(self, hashes: Sequence[str]) -> list[tuple[str, bytes, bytes | None]]:
-        """Those of the current model: hash, float32 little-endian vector, and token states."""
+        """Vectors of the current model: hash, float32 little-endian vector, and token states."""
         ...
 
     # --- checkouts
 
     def checkouts(self) -> list[int]:
-        """All of the project, this one first."""
+        """The ids of all checkouts of the project, this one first."""
         ...
 
     def within(self, *checkouts: int) -> AbstractContextManager[None]:
-        """Inside, statements see the rows of these checkouts; of several, the first is the one that @c names."""
+        """In this block, statements see the rows of these checkouts; @c is the first of them."""
         ...
 
     def having(self, memory_id: int) -> list[int]:
-        """The other checkouts that have this memory."""
+        """The ids of the other checkouts that have this memory."""
         ...
 
     def elsewhere(self, entry: Entry) -> Elsewhere | None:
-        """The memory that another checkout has of this document."""
+        """The memory of this document in another checkout, if there is one."""
         ...
 
     def link_written(self, key: tuple[int, int, str], origin: Origin) -> None:
-        """The link of that source, target and relation is this checkout's; one made by hand is the project's."""
+        """Record that this checkout has the link with this key; one made by hand belongs to the whole project."""
         ...
 
     def drop_link(self, link_id: int) -> None:
-        """This checkout asks for it no more; while another one does, it stays that one's."""
+        """Remove the link from this checkout. It stays for other checkouts whose files declare it."""
         ...
 
 
 class Database(Protocol):
-    """The engine's database, as a view of it reads and writes."""
+    """The engine's database, as views read and write it."""
 
     @property
     def read_only(self) -> bool: ...
     @property
     def refusal(self) -> type[Exception]:
-        """What the engine raises where rows do not fit the tables."""
+        """The error that the engine raises for rows that do not fit the tables."""
         ...
 
     def within(self, scope: Scope | None) -> Database: ...
@@ -159,7 +159,7 @@ def fetch(connection: Connection, sql: str, values: Values = ()) -> list[tuple[A
 
 
 def first(connection: Connection, sql: str, values: Values = ()) -> tuple[Any, ...]:
-    """The one row of a query that always has one."""
+    """The first row of a query that always has one."""
     row: tuple[Any, ...] | None = connection.execute(sql, values).fetchone()
     if row is None:
         raise DatabaseCorrupt(f"the index is damaged: there is no row for {sql}", hint=rows.REBUILD)
@@ -167,11 +167,11 @@ def first(connection: Connection, sql: str, values: Values = ()) -> tuple[Any, .
 
 
 def upsert(table: str, key: str, columns: str, *, once: str = "") -> str:
-    """A statement that writes one row, new or not. The table itself fills in `checkout_id`, where it is in the key.
+    """A statement that inserts or updates one row. If `checkout_id` is in the key, the table itself fills it in.
 
-    Columns named in `once` are written to a new row alone.
+    Columns named in `once` are written only to a new row.
 
-    Not REPLACE, which makes SQLite's text index write what it has gathered, as a statement on several rows does.
+    REPLACE is not used: like a statement on several rows, it makes SQLite's text index write its pending words.
     """
     names = [name for name in f"{key}, {columns}{once and f', {once}'}".split(", ") if name != "checkout_id"]
     given = ", ".join("?" * len(names))

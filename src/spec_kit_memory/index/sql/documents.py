@@ -1,7 +1,7 @@
 """How does a document enter the index, and how does it leave?
 
-`put` decides which memory a document is (see `contract.Documents.put`), then writes everything about it in
-one transaction. Vanishing and forgetting take it out of search; nothing recorded is deleted.
+`put` decides which memory a document belongs to (see `contract.Documents.put`), then writes everything about it in
+one transaction. Vanishing and forgetting remove it from search; recorded data is never deleted.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ PUT_ALIAS = upsert("alias", "checkout_id, path", "memory_id, fingerprint, trigge
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Which memory a document is. No memory: a new one."""
+    """The memory that a document belongs to. None: a new one."""
 
     memory: Memory | None = None
-    alias: bool = False  # it becomes a second name
+    alias: bool = False  # the document becomes an alias of the memory
     stays_forgotten: bool = False
-    previous: Memory | None = None  # what was forgotten at its path: another text, and so another memory
-    elsewhere: Elsewhere | None = None  # another checkout has it: the same memory, new here
+    previous: Memory | None = None  # a forgotten memory with its path but another text
+    elsewhere: Elsewhere | None = None  # the same memory in another checkout; this one does not have it yet
 
 
 class Documents(Queries):
@@ -162,7 +162,7 @@ class Documents(Queries):
                 _give_way(connection, recorder, memory, into)
 
     def recall(self, memory_id: int, change: Change) -> Memory:
-        """Back from gone or forgotten, from what is stored; its file is not needed."""
+        """Make a gone or forgotten memory live again from stored data; its file is not needed."""
         with self._database.writing() as connection:
             memory = require(connection, self._scope, memory_id, live=False)
             if memory.presence is Presence.LIVE:
@@ -183,11 +183,11 @@ class Documents(Queries):
             return recorder.entry(Mutation.RESTORE, memory, memory_id, event=Event.ADD)
 
 
-# --- who may
+# --- access
 
 
 def allowed(scope: Scope | None, memory: Memory) -> bool:
-    """The scope's rule for one memory."""
+    """May this scope see the memory?"""
     return allows(scope, path=memory.path, owner=memory.owner, project=memory.project)
 
 
@@ -199,7 +199,7 @@ def require(connection: Connection, scope: Scope | None, memory_id: int, *, live
 
 
 def _not_forgotten(connection: Connection, scope: Scope | None, memory_id: int) -> Memory:
-    """A memory whose file has just gone to the trash, which another process may have seen already."""
+    """The memory to forget. It may be gone already: another process may have noticed that its file is in the trash."""
     memory = require(connection, scope, memory_id, live=False)
     if memory.presence is Presence.FORGOTTEN:
         raise not_found(memory_id)
@@ -239,7 +239,7 @@ def _identify(
     if memory_id is not None:
         moved = require(connection, scope, memory_id, live=False)
         twin = _by_fingerprint(connection, scope, entry, explicit=explicit)
-        # What went long ago does not come back beside a living copy of itself in the same place.
+        # A gone memory does not become live again if a live copy exists in the same place.
         living = twin.memory is not None and twin.memory.presence is Presence.LIVE
         return twin if living and moved.presence is Presence.GONE else _Place(moved)
     if at_path := _at_path(connection, entry.path, fingerprint=entry.fingerprint):
@@ -259,7 +259,7 @@ def _identify(
 
 
 def _still_alias(memory: Memory, entry: Entry, *, explicit: bool) -> bool:
-    """A person who names a copy of something forgotten wants it back; a copy of something gone takes its place."""
+    """False for a forgotten memory if a person named this copy, and for a gone one: the copy takes its place."""
     if memory.presence is Presence.GONE or (explicit and memory.presence is Presence.FORGOTTEN):
         return False
     if memory.presence is Presence.LIVE and _outranks(entry, memory):
@@ -273,7 +273,7 @@ def _alias_owner(connection: Connection, path: str) -> Memory | None:
 
 
 def _at_path(connection: Connection, path: str, *, fingerprint: str) -> Memory | None:
-    """The live memory of a path, else one that was forgotten with this very text, else one that vanished there."""
+    """The live memory of a path, else one that was forgotten with exactly this text, else one that vanished there."""
     row = connection.execute(
         "SELECT id FROM memory"
         " WHERE memory.project_id = @p"
@@ -285,7 +285,7 @@ def _at_path(connection: Connection, path: str, *, fingerprint: str) -> Memory |
 
 
 def _latest_at(connection: Connection, path: str) -> Memory | None:
-    """The live memory of a path, else the one that was there last."""
+    """The live memory of a path, else the one that had the path last."""
     row = connection.execute(
         "SELECT id FROM memory"
         " WHERE memory.project_id = @p AND path = ? ORDER BY presence = 'live' DESC, updated_at DESC, id DESC LIMIT 1",
@@ -322,13 +322,13 @@ def _by_fingerprint(connection: Connection, scope: Scope | None, entry: Entry, *
 
 
 def _outranks(entry: Entry, memory: Memory) -> bool:
-    """A file of this checkout stands for its words, and one of the main checkout is the copy: only the first is ever
+    """A file of this checkout takes precedence over its copy in the main checkout, because only the former is ever
     written."""
     return memory.elsewhere and not PurePath(entry.path).is_absolute()
 
 
 def _same_place(memory: Memory, entry: Entry) -> bool:
-    """Copies count as one memory in one spec folder; without one, in one directory. Never across users or trust."""
+    """Copies are one memory within a spec folder or, without one, a directory; never across users or trust."""
     if memory.spec_folder is None and posixpath.dirname(memory.path) != posixpath.dirname(entry.path):
         return False
     mine = (memory.spec_folder, memory.owner, memory.project)
@@ -342,7 +342,7 @@ def _same_place(memory: Memory, entry: Entry) -> bool:
 def _stay_forgotten(
     connection: Connection, recorder: Recorder, memory: Memory, entry: Entry, *, alias: bool
 ) -> PutResult:
-    """Only the stamps are noted, so that scans need not read the file again."""
+    """Store only the stamp, so that scans need not read the file again."""
     if alias:
         _write_alias(connection, memory.id, entry)
     else:
@@ -351,7 +351,7 @@ def _stay_forgotten(
             " WHERE project_id = @p AND memory_id = ?",
             (entry.raw_hash, entry.stamp.size, entry.stamp.mtime_ns, entry.stamp.seen_ns, memory.id),
         )
-        # Of several that were at this path, scans look at the one that was there last.
+        # If several memories had this path, scans use the one that was updated last.
         later = connection.execute(
             "SELECT max(updated_at) FROM memory WHERE memory.project_id = @p AND path = ? AND id <> ?",
             (memory.path, memory.id),
@@ -429,12 +429,12 @@ def _mutation(before: Memory | None) -> Mutation | None:
 
 
 def _content(memory: Memory) -> tuple[Any, ...]:
-    """What `updated_at` is about."""
+    """The values whose change sets `updated_at`."""
     return (memory.attributes, memory.content_hash, memory.path, memory.spec_folder, memory.presence, memory.source)
 
 
 def _make_room(connection: Connection, recorder: Recorder, before: Memory | None, path: str) -> None:
-    """A document moved onto another one's path: that one is gone."""
+    """If another live memory has this path, the document has replaced its file: that memory is gone."""
     other = connection.execute(
         "SELECT id FROM memory WHERE memory.project_id = @p AND path = ? AND presence = 'live'", (path,)
     ).get
@@ -453,7 +453,7 @@ def keep_text(connection: Connection, content_hash: str, text: str) -> None:
 
 
 def _write_row(connection: Connection, recorder: Recorder, place: _Place, entry: Entry) -> int:
-    """What the document itself says; its attributes follow."""
+    """Write the values that come from the document; `set_attributes` writes its attributes afterwards."""
     before, other = place.memory, place.elsewhere
     values = (
         entry.path, str(entry.source), entry.spec_folder, entry.fingerprint, entry.content_hash, entry.archived_folder,
@@ -482,7 +482,7 @@ def _write_row(connection: Connection, recorder: Recorder, place: _Place, entry:
 
 
 def _release(connection: Connection, memory_id: int, fingerprint: str) -> tuple[str, ...]:
-    """Aliases of the text as it was are copies no longer; sync indexes them as memories of their own."""
+    """Remove the aliases of the previous text: they are no longer copies. Sync indexes them as separate memories."""
     row = connection.execute(
         "DELETE FROM alias WHERE alias.project_id = @p AND memory_id = ? AND fingerprint <> ? RETURNING path",
         (memory_id, fingerprint),
@@ -494,7 +494,7 @@ def _release(connection: Connection, memory_id: int, fingerprint: str) -> tuple[
 
 
 def effective(connection: Connection, memory_id: int) -> tuple[Attributes, bool]:
-    """What holds after overrides, aliases and trust, and whether it is trusted."""
+    """The effective attributes after overrides, aliases and trust, and whether the memory is trusted."""
     attributes_text, said_trusted, vouched, overrides = first(
         connection,
         "SELECT said, said_trusted, vouched, attributes FROM memory"
@@ -516,7 +516,7 @@ def effective(connection: Connection, memory_id: int) -> tuple[Attributes, bool]
 
 
 def set_attributes(connection: Connection, memory_id: int, *, triggers_live: bool | None = None) -> Attributes:
-    """Write what holds now. Triggers answer only while the memory is live."""
+    """Compute and store the effective attributes. Triggers are stored only while the memory is live."""
     attributes, trusted = effective(connection, memory_id)
     plain = rows.attributes_json(attributes)
     connection.execute(
@@ -538,11 +538,11 @@ def set_attributes(connection: Connection, memory_id: int, *, triggers_live: boo
     return attributes
 
 
-# --- leaving and coming back
+# --- leaving
 
 
 def _hand_over(connection: Connection, recorder: Recorder, memory: Memory) -> str:
-    """The first alias takes over. Its text may differ in case, dates and white space: sync reads it again."""
+    """Give the memory the path of its first alias, which sync reads again: case, dates and white space may differ."""
     path = memory.aliases[0]
     connection.execute("DELETE FROM alias WHERE alias.project_id = @p AND path = ?", (path,))
     connection.execute(
@@ -589,11 +589,11 @@ def record_citations(connection: Connection, cited: Mapping[int, Citations]) -> 
             (one.body, rows.plain(files), memory_id),
         )
         if files:
-            recorder.changed(memory_id)  # for the rows that others have at hand
+            recorder.changed(memory_id)  # so that other processes read their cached row again
 
 
 def _give_way(connection: Connection, recorder: Recorder, memory: Memory, into: int) -> None:
-    """Superseded by a link to the other one, and forgotten; one entry tells both."""
+    """Link the other memory as its successor and forget this one; one entry records both."""
     connection.execute(
         "INSERT INTO link (project_id, id, source_id, target_id, relation, strength, evidence, origin, created_at)"
         " VALUES (@p, ?, ?, ?, ?, 1.0, 'merged', ?, ?) ON CONFLICT DO NOTHING",

@@ -1,6 +1,6 @@
-"""A handle on an index of tables, bound to a scope.
+"""The handle that both engines share: an index stored in SQL tables, bound to a scope.
 
-Views made by `within` share the database and the arrays in memory; only their scope differs.
+Handles made by `within` share the database and the arrays in memory; only their scope differs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["TableIndex"]
 
 
 class TableIndex:
-    """What an engine adds is how it is opened, `care`, and what only it has."""
+    """The common part of an index handle. An engine adds how it is opened, `care`, and its own features."""
 
     _shared: Shared
     _database: Database
@@ -32,7 +32,7 @@ class TableIndex:
         self.documents = Documents(shared, scope)
         self.record = Record(shared, scope)
         self.vectors = Vectors(shared, scope)
-        self._changes: tuple[int, int] = (-1, 0)  # a generation, and the one in which this scope last changed
+        self._changes: tuple[int, int] = (-1, 0)  # generation of the index, and of this scope
 
     @property
     def read_only(self) -> bool:
@@ -48,7 +48,7 @@ class TableIndex:
         self._shared.loaded = None
 
     def generation(self, *, since: float | None = None) -> int:
-        """What others change in their own part is not told to a scope, not even that it happened."""
+        """A scope gets the generation of its own memories: it must not even learn that others changed theirs."""
         whole = self._shared.generation(since)
         if self._scope is None or self._scope == Scope():
             return whole

@@ -1,4 +1,4 @@
-"""How is a new document written quickly? With one query, and rows that need not be read again.
+"""How is a new document written quickly? One query shows that it is new, and no written row is read again.
 
 Most documents of a first index are new. The resulting rows are the same as those that `documents` writes.
 """
@@ -22,7 +22,7 @@ PUT_DOCUMENT = upsert(
 
 
 def is_unknown(connection: Connection, entry: Entry) -> bool:
-    """Is it neither at a known path nor a copy of anything, and does no file ask for a link to it, or it for one?"""
+    """Is the document neither at a known path nor a copy, and neither source nor target of a declared link?"""
     if entry.document.front.links or len(connection.checkouts()) > 1:
         return False
     number = connection.last_id("memory") + 1
@@ -82,7 +82,7 @@ def index(connection: Connection, recorder: Recorder, entry: Entry) -> PutResult
 def write_document(connection: Connection, memory_id: int, entry: Entry) -> None:
     warnings = [
         (rows.clean(str(w.message)), w.line, w.code) for w in entry.document.warnings
-    ]  # words outlive their codes
+    ]  # stored as text, which stays readable if a later version drops the code
     connection.execute(
         PUT_DOCUMENT,
         (

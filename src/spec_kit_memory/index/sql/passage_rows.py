@@ -1,4 +1,4 @@
-"""How are the passages of a memory compared with, and read from, their rows? The half of a text index without words."""
+"""How are the passages of a memory compared with, and read from, their rows? The part shared by both text indexes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def stored_for(connection: Connection, memory_id: int) -> list[StoredPassage]:
 
 
 def has_same_words(old: Sequence[StoredPassage], new: Sequence[Passage]) -> bool:
-    """Do both have the same words in the same order? Then only their places in the file may differ."""
+    """Do both have the same words in the same order? Then only their positions in the file may differ."""
     return [(passage.hash, passage.question) for passage in old] == [
         (passage.hash, passage.question) for passage in new
     ]

@@ -1,4 +1,4 @@
-"""What is stored of documents? Memories, text, passages and what a scan needs: always within a scope."""
+"""How are stored documents read? Memories, text, passages and the data of scans, always within a scope."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Queries(View):
     def get(
         self, memory_id: int | None = None, *, path: str | None = None, any_presence: bool = False
     ) -> Memory | None:
-        """By its path or an alias: where several share it, the live one, then the latest."""
+        """By id, or by path or alias: if several memories share a path, the live one, else the latest."""
         if path is not None:
             test = (
                 "(memory.path = ? OR memory.id IN (SELECT memory_id FROM alias"
@@ -117,7 +117,7 @@ class Queries(View):
             memories = [rows.memory_from(row) for row in connection.fetch_once(sql, [*values, *bound])]
         if self._scope is None or self._scope.prefixes is None:
             return memories
-        # A second name may lie where this self._scope does not reach.
+        # An alias may be outside this scope.
         return [
             replace(memory, aliases=tuple(path for path in memory.aliases if reaches(self._scope, path)))
             for memory in memories
@@ -136,7 +136,7 @@ class Queries(View):
         content_hash: str | None = None,
         content_hashes: Sequence[str] | None = None,
     ) -> str | dict[str, str] | None:
-        """The whole redacted text, also of a memory that is gone or forgotten; or any that a visible one has or had."""
+        """The redacted text of a memory, even if gone or forgotten; or texts by hash that a visible one has or had."""
         if content_hashes is not None:
             return self._texts(content_hashes)
         if content_hash is not None:
@@ -187,7 +187,7 @@ class Queries(View):
         if path is not None:
             return self._stored("{name}.path = ?", [path])
         if below is not None:
-            # The character after the slash ends what is below a folder. Each half uses the index of paths.
+            # Paths below a folder sort between "/" and "0", its next character. Each half uses the index of paths.
             inside = (
                 "SELECT part.path FROM @texts(?) AS place CROSS JOIN {table} AS part WHERE part.project_id = @p"
                 " AND part.path >= place.name || '/' AND part.path < place.name || '0'"
@@ -195,13 +195,13 @@ class Queries(View):
             given = sorted(set(below))
             return self._stored(f"{{name}}.path IN (SELECT name FROM @texts(?) AS named UNION {inside})", [given] * 2)
         if alike is not None:
-            # Only an empty body has no fingerprint: the others of one raw hash have one fingerprint, which is indexed.
+            # Only an empty body has no fingerprint. Others with one raw hash share a fingerprint, which is indexed.
             test = "{name}.fingerprint IN (?, '') AND ({name}.fingerprint = ? OR {hashed}.raw_hash = ?)"
             return self._stored(test, [alike, alike, alike])
         return self._stored("true", [])
 
     def _stored(self, test: str, values: list[Any]) -> dict[str, Stored]:
-        """A live memory wins a path over one that is gone."""
+        """If several memories have a path, the live one takes precedence."""
         seen, bound = conditions.visible(self._scope)
         here = test.format(name="memory", table="memory", hashed="document")
         there = test.format(name="alias", table="alias", hashed="alias")

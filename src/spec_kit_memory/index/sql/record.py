@@ -1,7 +1,6 @@
-"""What is recorded that is not in any file? Amendments, use, links, history, ledger and sessions.
+"""How is data read and written that is not in any file? Amendments, use, links, history, ledger and sessions.
 
-Each write is one transaction. Changes of a memory write history and ledger entries;
-mere counts (use, sessions) do not.
+Each write is one transaction. Changes of a memory write history and ledger entries; use counts and sessions do not.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ class Record(View):
                 with connection.within(checkout):
                     there = load(connection, memory_id)
                     if there and there.presence is Presence.LIVE:
-                        same_text = there.content_hash == text  # who vouches does so for what they have read
+                        same_text = there.content_hash == text  # a person vouches only for the text that they have read
                         given = amendment if same_text else replace(amendment, vouched=UNCHANGED)
                         _amend(connection, recorder, there, given)
             if history:
@@ -83,7 +82,7 @@ class Record(View):
         return memory
 
     def use(self, counts: Mapping[int, float], at: datetime) -> None:
-        """Ids that are unknown or out of self._scope are left out: use is counted after the fact."""
+        """Ignores ids that are unknown or outside the scope: use is counted later, and a memory may be gone by then."""
         seen, bound = conditions.visible(self._scope)
         with self._database.writing(aside=True) as connection:
             used = connection.raised("used")
@@ -161,7 +160,7 @@ class Record(View):
             recorder = Recorder(connection, change)
             connection.drop_link(link_id)
             if change.operation is not None and change.operation.kind == "undo":
-                # A link by hand had taken the place of one that a file asks for.
+                # The link made by hand may have replaced one that a file declares: restore that one.
                 for memory_id in (link.source_id, link.target_id):
                     for checkout in (connection.checkout, *connection.having(memory_id)):
                         with connection.within(checkout):
@@ -182,9 +181,9 @@ class Record(View):
         *,
         relations: Collection[Relation] | None = None,
     ) -> list[Link]:
-        """Both ends must be live and visible. With ids: links that touch one of them."""
+        """Links whose ends are both live and visible. With ids: those that start or end at one of them."""
         seen, bound = conditions.visible(self._scope)
-        # By key for each end: as a list of all that is shown, it was made anew for every link.
+        # EXISTS looks up each end by key; IN with a list of visible memories was computed again for every link.
         shown = (
             f"EXISTS (SELECT 1 FROM memory"
             f" WHERE memory.project_id = @p AND memory.id = link.{{}} AND {_LIVE} AND {seen})"
@@ -225,7 +224,7 @@ class Record(View):
         if ledger is not None:
             tests.append("ledger_sequence IN @list(?)")
             values.append(sorted(ledger))
-        # The newest are found by their moments alone, so that no whole row is sorted.
+        # Select the newest by time and sequence only, so that no complete rows are sorted.
         most = "" if limit is None else f"ORDER BY at DESC, history.sequence DESC LIMIT {max(0, limit):d}"
         wanted = (
             "SELECT history.sequence FROM history"
@@ -250,7 +249,7 @@ class Record(View):
         operation: str | None = None,
         last: bool = False,
     ) -> Iterator[LedgerEntry]:
-        """In order. The whole chain without a scope; a scope sees only what its checkout did to its memories."""
+        """In order. Without a scope: the whole chain; a scope sees only its checkout's entries about its memories."""
         seen, values = conditions.visible(self._scope)
         hidden = (
             "@ids_in(memory_ids) AS named WHERE NOT EXISTS"
@@ -277,7 +276,7 @@ class Record(View):
             with self._database.reading() as connection:
                 try:
                     page = fetch(connection, sql.format(rows.LEDGER), [after, *values, size])
-                except UnicodeDecodeError as error:  # damaged: one by one up to the entry that is
+                except UnicodeDecodeError as error:  # damaged: read one by one to find the entry
                     if size == 1:
                         unreadable = fetch(connection, sql.format("sequence"), [after, *values, 1])[0][0]
                         raise Unreadable(unreadable) from error
@@ -329,7 +328,7 @@ class _Amendment:
 
 
 def _amend(connection: Connection, recorder: Recorder, memory: Memory, given: _Amendment) -> Memory:
-    """In the checkout that the connection looks at. What a person says of a memory holds in all of them."""
+    """Apply an amendment in the current checkout. The caller does so in each, as amendments hold for all checkouts."""
     if given.overrides is not None:
         memory = _override(connection, recorder, memory, given.overrides)
     if given.outdated is not None:
@@ -352,7 +351,7 @@ def _override(connection: Connection, recorder: Recorder, before: Memory, attrib
     remaining = {name: value for name, value in wanted.items() if value is not None}
     connection.execute(upsert("override", "memory_id", "attributes"), (before.id, rows.plain(remaining)))
     _apply(connection, recorder, before)
-    # What was overridden before cannot be told from what the document says: undo needs both.
+    # The attributes do not show which of them were overridden, but undo needs to know.
     return recorder.entry(
         None, before, before.id, extra_before={"overrides": overrides}, extra_after={"overrides": remaining}
     )
@@ -362,7 +361,7 @@ def _vouch(connection: Connection, recorder: Recorder, before: Memory, vouched: 
     stored = connection.execute("SELECT vouched FROM memory WHERE memory.project_id = @p AND id = ?", (before.id,)).get
     connection.execute("UPDATE memory SET vouched = ? WHERE project_id = @p AND id = ?", (vouched, before.id))
     _apply(connection, recorder, before)
-    # That nobody has said anything is not the same as that somebody has said no: undo needs it.
+    # None (no statement) is not the same as False (a person denied it): undo needs the difference.
     return recorder.entry(
         Mutation.UPDATE,
         before,
@@ -400,7 +399,7 @@ def _as_json(current: Attributes, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _apply(connection: Connection, recorder: Recorder, before: Memory) -> None:
-    """Attributes may follow from something that changed; the text index holds the title."""
+    """Recompute the attributes after a change, and update the text index if the title changed."""
     after = set_attributes(connection, before.id)
     if after != before.attributes:
         connection.execute(
@@ -418,7 +417,7 @@ def _apply(connection: Connection, recorder: Recorder, before: Memory) -> None:
 
 
 def link_of(connection: Connection, key: tuple[int, int, str]) -> Link | None:
-    """The link of that source, target and relation."""
+    """The link with this source, target and relation."""
     sql = (
         f"SELECT {rows.LINK} FROM link WHERE link.project_id = @p AND source_id = ? AND target_id = ? AND relation = ?"
         f" AND @own_link"

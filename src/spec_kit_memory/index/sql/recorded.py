@@ -1,4 +1,4 @@
-"""What does a project have on record, for the check of this checkout against its ledger?"""
+"""How is the recorded data of a checkout read for `record_check`, which compares it with the ledger?"""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Recorded:
         return ((hash_, text) for hash_, text in self._pages(sql, ("",), lambda row: (row[0],)))
 
     def _pages(self, sql: str, after: Sequence[Any], key: Any) -> Iterator[tuple[Any, ...]]:
-        """A part at a time: a client has all that a statement gives."""
+        """Read in pages, because a client receives the whole result of a statement at once."""
         while page := fetch(self._connection, sql, (*after, _PAGE)):
             yield from page
             after = key(page[-1])

@@ -1,7 +1,7 @@
 """How is a change recorded?
 
-`Recorder` belongs to one write transaction. It compares a memory before and after, raises the
-generation once, and appends one history and one ledger entry per change.
+`Recorder` belongs to one write transaction. It compares a memory before and after the change, raises the generation
+once, and appends one history row and one ledger entry per change.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class Recorder:
 
     @property
     def generation(self) -> int:
-        """The generation of this transaction, raised when first asked for: what changes nothing raises nothing."""
+        """The generation of this transaction, raised at first use: a transaction without changes does not raise it."""
         if self._generation is None:
             self._generation = self._connection.raised("generation")
         return self._generation
 
     def changed(self, memory_id: int) -> None:
-        """In-memory columns of other processes read this memory again."""
+        """Mark a memory as changed, so that all processes read it again into their arrays and caches."""
         self._connection.execute(
             "UPDATE memory SET changed = :generation WHERE project_id = @p AND id = :id AND changed <> :generation",
             {"generation": self.generation, "id": memory_id},
@@ -64,10 +64,10 @@ class Recorder:
         event: Event | None = None,
         after: Memory | None = None,
     ) -> Memory:
-        """Append history and ledger for one memory; call it after the rows were changed.
+        """Append the history row and ledger entry of one memory; call it after its rows were changed.
 
-        Without a mutation it is an update if anything differs, else a reindex. `after`: what its row is now, of
-        whoever has just written it with the present generation; it is read otherwise.
+        If `mutation` is None, it is an update if anything differs, else a reindex. `after` is the memory as it is now,
+        from a caller that has just written its row with the current generation; without it, the row is read.
         """
         if after is None:
             self.changed(memory_id)
@@ -107,7 +107,7 @@ class Recorder:
         return after
 
     def adopt(self, entries: Sequence[HistoryEntry]) -> None:
-        """Entries of another system, as they were recorded there; one entry of ours tells of each memory's."""
+        """Import history of another system unchanged, with one ledger entry per memory."""
         change = self._require_change()
         for memory_id in sorted({entry.memory_id for entry in entries}):
             head = self._head()
@@ -131,7 +131,7 @@ class Recorder:
             self._ledger(head, Mutation.UPDATE, (memory_id,), adopted, operation=change.operation)
 
     def _head(self) -> tuple[int, str]:
-        """The last entry's sequence and hash."""
+        """Sequence and hash of the last ledger entry."""
         if self._connection.last_entry is not None:
             return self._connection.last_entry
         row = self._connection.execute(
@@ -140,7 +140,7 @@ class Recorder:
         return (row[0], row[1]) if row else (0, ledger.GENESIS)
 
     def _history(self, ledger_sequence: int, **row: Any) -> dict[str, Any]:
-        """Append one row for that entry of the ledger; returns what the entry vouches for."""
+        """Append one history row for this ledger entry; returns the values that the entry's digest covers."""
         row["session"] = None if row["session"] is None else rows.clean(row["session"])
         names = ", ".join(f":{name}" for name in row)
         self._connection.execute(
@@ -200,7 +200,7 @@ class Recorder:
 
 
 def _as_stored(operation: Operation | None) -> tuple[dict[str, Any] | None, str | None]:
-    """The operation as the ledger keeps it: half a character, which cannot be stored, is replaced before the hash."""
+    """The operation as the ledger stores it. Lone surrogates cannot be stored; they are replaced before hashing."""
     if operation is None:
         return None, None
     plain = operation.plain()

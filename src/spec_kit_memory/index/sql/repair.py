@@ -1,7 +1,7 @@
 """What can be wrong with the tables of any engine, and how is it repaired in place?
 
-Repair never invents: text and passages come from what is recorded, vectors are computed again,
-and a broken ledger is only reported.
+Repair never invents data: text and passages come from recorded data, vectors are computed again, and a broken ledger
+is only reported.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
     "old_sessions",
 ]
 
-_SESSION_DAYS = 30  # a session that nobody used for so long is over
+_SESSION_DAYS = 30  # a session that was not used for so long is deleted
 Fault = tuple[str, str, str]  # the name of the check, what to count, and the code of the finding
 
 LIVE = "SELECT id FROM memory WHERE project_id = @p AND presence = 'live'"
@@ -73,12 +73,12 @@ VECTOR_FAULTS: tuple[Fault, ...] = (
 
 
 class Repairs(Statistics, Checkpoints):
-    _deletions: ClassVar[Sequence[tuple[str, str, str, str]]]  # name, table, key, and whose rows are to go
+    _deletions: ClassVar[Sequence[tuple[str, str, str, str]]]  # check, table, key column, keys to delete
 
     @abstractmethod
     def _index_again(self, connection: Connection, recorder: Recorder) -> int: ...
     def repair(self, change: Change) -> dict[str, int]:
-        """One transaction; the answer counts what was mended."""
+        """In one transaction; returns counts of what was repaired."""
         with self._database.writing() as connection:
             recorder = Recorder(connection, change)
             mended = {"text index": self._index_again(connection, recorder)}
@@ -128,7 +128,7 @@ def _mend_vectors(connection: Connection) -> int:
 
 
 def _retry(connection: Connection) -> int:
-    """Embeddings that were given up get another three tries."""
+    """Delete recorded failures, so that each passage gets `MOST_TRIES` new tries."""
     sql = (
         "SELECT DISTINCT memory_id FROM passage JOIN failure ON failure.project_id = @p AND failure.hash = passage.hash"
         " WHERE passage.project_id = @p"

@@ -1,7 +1,7 @@
 """How is a checkpoint restored? Completely, in one transaction, or not at all.
 
-In the database that the checkpoint came from, memories are identified by id; in another one by
-path, and ids that are free are kept.
+In the database that the checkpoint came from, memories are identified by id. In another one they are identified by
+path; ids are kept if they are free.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _UNSAVED = (
     "said", "said_trusted", "vouched", "overrides", "warnings", "access_count", "last_access", "aliases", "claims",
 )  # fmt: skip
 
-# What a file on disk looks like is not part of a checkpoint's truth: it says when a scan must read it again.
+# Stamps and hashes of files only tell a scan whether to read a file again; they are not compared.
 _NOT_COMPARED = ("id", "raw_hash", "stamp", "cited")
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What a restore is asked for: see `contract.Care.restore`."""
+    """The options of a restore: see `contract.Care.restore`."""
 
     clear: bool
     where: Filter
@@ -110,7 +110,7 @@ class _Restore:
     def run(self) -> dict[str, int]:
         links_before = self._links_shown() if self._wanted.links else {}
         targets = [(saved, self._target(saved.row)) for saved in self._plan.memories]
-        # Those whose id is taken by a stranger get a new one, after all others have theirs.
+        # Memories whose id another memory has here get a new one, after all others have theirs.
         targets.sort(key=lambda pair: pair[1] is None and self._free_id(pair[0].row["id"]) is None)
         if self._clear:
             self._remove_others({target for _, target in targets if target is not None})
@@ -130,12 +130,12 @@ class _Restore:
         return self.done
 
     def _target(self, row: Mapping[str, Any]) -> int | None:
-        """The memory that this row is about, if there is one; ids of another database say nothing here."""
+        """The memory here that this row belongs to, if there is one; ids of another database mean nothing here."""
         if self._same_database:
             rows = fetch(
                 self._connection, "SELECT id FROM memory WHERE memory.project_id = @p AND id = ?", (row["id"],)
             )
-        else:  # what was forgotten at a path gives its id to no other text
+        else:  # a forgotten memory is not reused for another text
             rows = fetch(
                 self._connection,
                 "SELECT id FROM memory"
@@ -146,7 +146,7 @@ class _Restore:
         return rows[0][0] if rows else None
 
     def _remove_others(self, stay: set[int]) -> None:
-        """Only within the scope and filter. Forgotten and not gone: the next scan would bring them back."""
+        """Within the scope and filter. They are forgotten, not just gone, or the next scan would bring them back."""
         for (memory_id,) in self._live():
             if memory_id not in stay:
                 memory = load(self._connection, memory_id)
@@ -156,7 +156,7 @@ class _Restore:
                     self.done["removed"] += 1
 
     def _live(self) -> list[tuple[int]]:
-        """The memories within the scope and filter."""
+        """The ids of live memories within the scope and filter."""
         test, values = conditions.matching(self._where)
         seen, bound = conditions.visible(self._scope)
         sql = (
@@ -183,13 +183,13 @@ class _Restore:
         self.done["restored"] += 1
 
     def _newer(self, target: Memory, row: Mapping[str, Any]) -> bool:
-        """Keep what is the same already and, unless clearing, what changed since."""
+        """Keep the memory as it is? Yes if it is equal or, unless clearing, has changed since the checkpoint."""
         if target.presence is not Presence.LIVE:
             return False
         now = memory_row(self._connection, target)
         differing = {name for name in now if name not in _NOT_COMPARED and now[name] != row.get(name)}
         if not self._clear and target.access_count >= row["access_count"]:
-            differing -= {"access_count", "last_access"}  # use only adds up: more of it is newer
+            differing -= {"access_count", "last_access"}  # use only increases, so more use is newer
         if not differing:
             self.done["unchanged"] += 1
             return True
@@ -199,7 +199,7 @@ class _Restore:
         return False
 
     def _changed_since(self, target: Memory, row: Mapping[str, Any]) -> bool:
-        """By its own date; validations, marks and trust do not touch that, but they are on the ledger."""
+        """Judged by `updated_at` and the ledger: validation, marks and trust do not change `updated_at`."""
         updated_at = rows.iso(target.updated_at)
         if updated_at != row["updated_at"] or self._plan.ledger_sequence is None or not self._same_database:
             return bool(updated_at > row["updated_at"])
@@ -219,7 +219,7 @@ class _Restore:
         return load(self._connection, rows[0][0]) if rows and rows[0][0] != here else None
 
     def _free_id(self, wanted: int) -> int | None:
-        """In the database that the row came from, an id that only another checkout has is this very memory's."""
+        """The id, if free. In the database of the checkpoint, an id in another checkout belongs to this same memory."""
         checkouts = [self._connection.checkout] if self._same_database else self._connection.checkouts()
         with self._connection.within(*checkouts):
             taken = fetch(self._connection, "SELECT 1 FROM memory WHERE project_id = @p AND id = ?", (wanted,))
@@ -254,7 +254,7 @@ class _Restore:
         return memory_id
 
     def _unsaved(self, before: Memory) -> dict[str, Any]:
-        """What is in no checkpoint, since it was not live, and not in its state either: undo needs it."""
+        """Values that undo needs: neither a checkpoint, as the memory was not live, nor its history state has them."""
         row = memory_row(self._connection, before)
         return {name: row[name] for name in _UNSAVED}
 
@@ -274,7 +274,7 @@ class _Restore:
         return here
 
     def _document(self, saved: SavedMemory, memory_id: int) -> None:
-        """The stamp of the file as last seen stays: a scan must not undo the restore while the file is the same."""
+        """Keeps the stored stamp of the file: a scan must not undo the restore while the file is unchanged."""
         stored = fetch(
             self._connection,
             "SELECT raw_hash, size, mtime_ns, seen_ns FROM document WHERE document.project_id = @p AND memory_id = ?",
@@ -317,7 +317,7 @@ class _Restore:
                 "SELECT 1 FROM memory WHERE memory.project_id = @p AND path = ? AND presence = 'live'",
                 (alias["path"],),
             ):
-                continue  # the copy has become a memory of its own meanwhile
+                continue  # the copy is a separate memory by now
             self._connection.execute(
                 documents.PUT_ALIAS,
                 (
@@ -329,7 +329,7 @@ class _Restore:
     # --- vectors, links, sessions
 
     def _vectors(self) -> None:
-        """Vectors of another model are left out; they are computed again."""
+        """Restore the vectors. Those of another model are left out and computed again."""
         model = fetch(
             self._connection,
             "SELECT name, dimensions, weights_hash FROM model WHERE project_id = @p ORDER BY id DESC LIMIT 1",
@@ -346,7 +346,7 @@ class _Restore:
         self._connection.text_index.refresh_status(self._connection, list(self._id_of.values()))
 
     def _links(self) -> None:
-        """Those that files ask for follow from the files; the others are put back, one entry each."""
+        """Restore links, with one entry each, except those that files declare: they follow from the files."""
         present = {
             (*link.ends, str(link.relation)): link
             for link, _ in links_touching(self._connection, self._scope, set(self._id_of.values()))
@@ -368,7 +368,7 @@ class _Restore:
                 self._put_link(key, row, present.get(key))
 
     def _links_shown(self) -> dict[_Key, tuple[float, str, Origin]]:
-        """The links that a comparison with a checkpoint shows: both ends live, and not asked for by a file."""
+        """The links that a comparison with a checkpoint shows: both ends live, and not declared by a file."""
         return {
             (*link.ends, str(link.relation)): (link.strength, link.evidence, link.origin)
             for link, _ in links_touching(self._connection, self._scope, [id_ for (id_,) in self._live()])
@@ -376,12 +376,12 @@ class _Restore:
         }
 
     def _count_links(self, before: Mapping[_Key, object], after: Mapping[_Key, object]) -> None:
-        """By what is seen and not by what was written, so that it says the same as the comparison before it."""
+        """Count visible changes, not writes, so that the result agrees with the preview of the restore."""
         self.done["links"] = sum(before.get(key) != link for key, link in after.items())
         self.done["links_removed"] = len(before.keys() - after.keys())
 
     def _end(self, row: Mapping[str, Any], name: str) -> int | None:
-        """The memory at that end, here; one that the checkpoint does not hold must be live."""
+        """The memory here at that end of the link; one that the checkpoint does not hold must be live."""
         if row[name] in self._id_of:
             return self._id_of[row[name]]
         seen, bound = conditions.visible(self._scope)
@@ -391,7 +391,7 @@ class _Restore:
         return rows[0][0] if rows else None
 
     def _is_wanted(self, key: _Key, row: Mapping[str, Any], present: Link | None) -> bool:
-        """Without clearing, a link that is there is the newer one, and a derived one goes with its documents."""
+        """Without clearing, existing links are kept, and a derived one returns only if one of its ends was restored."""
         if present is None:
             written = {here for here in self._id_of.values() if here not in self._unchanged_ids}
             return self._clear or row["origin"] == Origin.HAND or bool(written & set(key[:2]))
@@ -400,7 +400,7 @@ class _Restore:
 
     def _drop_link(self, key: _Key, link: Link) -> None:
         self._connection.drop_link(link.id)
-        for memory_id in link.ends:  # it may have stood in the place of one that a file asks for
+        for memory_id in link.ends:  # it may have replaced one that a file declares
             declared_links.resolve(self._connection, memory_id)
         self._record_link(key, link)
 
@@ -420,7 +420,7 @@ class _Restore:
         self._record_link(key, present)
 
     def _keep_id(self, key: _Key, row: Mapping[str, Any]) -> None:
-        """A link that was made or derived anew gets its old id again, where nobody else has it."""
+        """Give a link that was created again its old id, if that is free."""
         if self._same_database and not fetch(
             self._connection, "SELECT 1 FROM link WHERE link.project_id = @p AND id = ?", (row["id"],)
         ):
@@ -462,7 +462,7 @@ class _Restore:
             seen_now, attended, turn, loading, last_save_turn, sent = stored[0]
             if not self._clear and (seen_now or 0) > (seen_at or 0):
                 return False
-            if self._where != EVERYTHING:  # the session is about other memories too: only these change
+            if self._where != EVERYTHING:  # only a part of the memories is restored: change only their attention
                 concerned = {one[0] for one in attention} | set(self._id_of.values())
                 others = [one for one in json.loads(attended) if one[0] not in concerned]
                 values = (turn, loading, last_save_turn, seen_now, [*others, *attention], json.loads(sent))
@@ -474,7 +474,7 @@ class _Restore:
 
 
 def _more_use(one: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The row with the use that is newer of the two: counts only rise."""
+    """The first row with the newer use and validation of the two: counts only rise."""
     used = max(one, other, key=lambda row: row["access_count"])
     judged = max(one, other, key=lambda row: row["validation_count"])
     return {

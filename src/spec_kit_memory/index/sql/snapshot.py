@@ -1,8 +1,8 @@
 """What does a checkpoint hold? Every live memory of a filter, as plain JSON values.
 
 Rows come in this order: one `header`, then `memory`, `vector`, `link` and `session` rows. Times
-are ISO 8601, vectors and token states base64. Everything is read in one moment. A link that leads
-out of the filter is held too, with the path of the memory at its other end.
+are ISO 8601, vectors and token states base64. All rows are of one point in time. A link to a memory outside the
+filter is included, with the path of that memory.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _header(connection: Connection) -> dict[str, Any]:
         "kind": "header",
         "format": FORMAT,
         "instance": first(connection, "SELECT instance FROM counter WHERE project_id = @p")[0],
-        # What has later entries has changed since, whatever clocks say.
+        # A memory with later entries has changed since; clocks are not needed to decide that.
         "ledger_sequence": first(connection, "SELECT coalesce(max(sequence), 0) FROM ledger WHERE project_id = @p")[0],
         "model": dict(zip(("name", "dimensions", "weights_hash"), model[0], strict=True)) if model else None,
     }
@@ -155,7 +155,7 @@ def _links(connection: Connection, scope: Scope | None, ids: list[int]) -> Itera
 
 
 def links_touching(connection: Connection, scope: Scope | None, ids: Collection[int]) -> list[tuple[Link, int | None]]:
-    """The links that begin or end at one of these, both ends live and within the scope, with who claims them."""
+    """Links from or to one of these memories, both ends live and within the scope, each with its claimant."""
     seen, bound = conditions.visible(scope)
     live = (
         f"EXISTS (SELECT 1 FROM memory"
@@ -173,7 +173,7 @@ def links_touching(connection: Connection, scope: Scope | None, ids: Collection[
 
 
 def _sessions(connection: Connection, scope: Scope | None, ids: set[int], *, whole: bool) -> Iterator[dict[str, Any]]:
-    """All of the scope's sessions; for a part of the memories, only what concerns them."""
+    """All sessions of the scope; if only a part of the memories is saved, only those with attention to them."""
     own = "true" if scope is None else "owner = ? AND project = ?"
     bound = [] if scope is None else list(session_namespace(scope))
     sql = (

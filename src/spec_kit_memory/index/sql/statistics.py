@@ -1,4 +1,4 @@
-"""How much is stored, and what should a reader know of it? Counts, slips in files, loose links, missing vectors."""
+"""How much is stored, and with which problems? Counts, mistakes in files, links without target, missing vectors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Statistics(View):
             }
 
     def _size(self) -> int:
-        """The index; for a scope that sees a part of it, its documents, since the rest is not to be told."""
+        """The size of the index; for a scope that sees only a part, of its documents, so as not to reveal the rest."""
         with self._database.reading() as connection:
             if self._scope is None or self._scope == Scope():
                 return connection.size()
@@ -80,7 +80,7 @@ _TOTALS = ("passages", "tokens", "pending_passages", "pending_tokens", "failed_p
 
 
 def _counts(connection: Connection, seen: str, bound: list[Any]) -> dict[str, Any]:
-    """All that can be had from one pass over the memories."""
+    """All counts that one pass over the memories gives."""
     rows = fetch(
         connection,
         "SELECT presence, tier, source, context_type, coalesce(vector_status, 'pending'), count(*),"
@@ -116,7 +116,7 @@ def _counts(connection: Connection, seen: str, bound: list[Any]) -> dict[str, An
 
 
 def _single_values(connection: Connection, seen: str, bound: list[Any]) -> dict[str, Any]:
-    """In one statement: to a server each is a way there and back, and they are asked for after every change."""
+    """Read by one statement: each takes a round trip to a server, and these values are read after every change."""
     count = (
         "(SELECT count(*) FROM {} AS part JOIN memory ON memory.project_id = @p AND memory.id = part.memory_id"
         f" WHERE part.project_id = @p AND memory.presence = 'live' AND {seen})"
@@ -133,7 +133,7 @@ def _single_values(connection: Connection, seen: str, bound: list[Any]) -> dict[
 
 
 def _failures(connection: Connection, live: str, bound: list[Any]) -> dict[str, int]:
-    """Why embeddings failed, with the number of passages."""
+    """The reasons why embeddings failed, with the number of passages."""
     sql = (
         "SELECT reason, count(DISTINCT failure.hash) FROM failure JOIN passage ON passage.project_id = @p"
         " AND passage.hash = failure.hash"

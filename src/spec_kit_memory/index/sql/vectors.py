@@ -1,8 +1,7 @@
 """Which passages lack a vector, and where do vectors go?
 
-One model at a time: its name, dimensions and weights are stored, and vectors of another are
-dropped, never mixed. Vectors are keyed by the hash of the words, so that moving, renaming or
-saving again embeds nothing.
+One model at a time: its name, dimensions and weights hash are stored, and vectors of another model are dropped, never
+mixed. Vectors are stored by the hash of the words, so that moving, renaming or saving a file again embeds nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from spec_kit_memory.index.sql.view import Model, View
 __all__ = ["PROVIDER_FAILURE", "Vectors"]
 
 _PAGE = 500
-_PROVIDER = ""  # a failure of no passage: the provider's own
+_PROVIDER = ""  # the hash under which a failure of the provider itself is stored
 PROVIDER_FAILURE = f"SELECT reason FROM failure WHERE failure.project_id = @p AND hash = '{_PROVIDER}'"
 _FORGET_VECTORS = (
     "UPDATE passage SET vector_id = NULL WHERE project_id = @p AND vector_id IS NOT NULL",
@@ -84,7 +83,7 @@ class Vectors(View):
         if not vectors:
             return
         with self._database.writing() as connection:
-            stored, model = current(connection), self._shared.model  # another process may have brought another one
+            stored, model = current(connection), self._shared.model  # another process may have set another one
             if stored is None or (model is not None and stored != model):
                 raise DatabaseUnusable(
                     f"the index now holds {_difference(stored, model)}",
@@ -123,7 +122,7 @@ class Vectors(View):
                     _settle(connection, recorder, failed)
 
     def _provider_failed(self, reason: str | None) -> None:
-        """Written when it changes, and then every process sees it with the next generation."""
+        """Write the failure only if it changed, and raise the generation so that every process sees it."""
         reason = None if reason is None else rows.clean(reason)
         with self._database.reading() as connection:
             if connection.execute(PROVIDER_FAILURE).get == reason or self._database.read_only:
@@ -161,7 +160,7 @@ def _unembedded(connection: Connection, memory_id: int) -> list[StoredPassage]:
 
 
 def _difference(stored: Model | None, model: Model | None) -> str:
-    """What the index holds, and what this process has for it: names alone may be the same."""
+    """How the stored model differs from that of this process, even if both have the same name."""
     if stored is None or model is None:
         return f"vectors of {stored[0] if stored else 'no model'}, not of {model[0] if model else 'this one'}"
     if stored[0] != model[0]:
@@ -172,7 +171,7 @@ def _difference(stored: Model | None, model: Model | None) -> str:
 
 
 def _settle(connection: Connection, recorder: Recorder, hashes: Sequence[str]) -> None:
-    """Statuses of the memories concerned, and a note for other processes' columns."""
+    """Update the vector status of the memories with these passages, and mark them changed for other processes."""
     sql = "SELECT DISTINCT memory_id FROM passage WHERE passage.project_id = @p AND hash IN @list(?)"
     ids = fetch(connection, sql, (list(hashes),))
     connection.text_index.refresh_status(connection, [memory_id for (memory_id,) in ids])

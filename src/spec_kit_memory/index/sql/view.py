@@ -1,4 +1,4 @@
-"""What do all views of one handle share, and what does a view add? A database with its caches, and a scope."""
+"""What do all views of one index share, and what does a view add? They share database and caches; each has a scope."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Shared(ABC):
         self.database = database
         self.feed = feed
         self.steadiness = Steadiness()
-        self.model: Model | None = None  # what this process embeds with
+        self.model: Model | None = None  # the model with which this process embeds
         self.stats: dict[Scope | None, tuple[int, dict[str, Any]]] = {}
         self.row_cache = RowCache(self.feed, self.steadiness)
         self.loaded: Arrays | None = None
 
     @property
     def arrays(self) -> Arrays:
-        """Made at the first match: a process that only reads or writes never loads numpy."""
+        """Created at the first match, so that a process that only reads or writes never loads numpy."""
         loaded = self.loaded
         if loaded is None:
             from spec_kit_memory.index.arrays.matching import Arrays
@@ -72,7 +72,7 @@ class Shared(ABC):
         return self.feed.counters().generation
 
     def rising(self, stored: int) -> int:
-        """A generation of the database as one that callers never saw fall."""
+        """Convert a stored generation to one that never falls; an engine overrides this if the stored one may fall."""
         return stored
 
 
