@@ -1,9 +1,9 @@
-"""How good is each match, with importance, age and use counted, and in which order are they shown?
+"""What is the score of each match, given its importance, age and use, and in which order are matches shown?
 
-Relevance comes in as 0 to 1 (`core.relevance`); out comes a score of 0 to 100 whose
-parts add up to it. Importance, recency and keywords are scaled by relevance over the best
-candidate's relevance, importance and recency by a power of it: they break ties and never lift
-what is less relevant.
+The input is a relevance of 0 to 1 (`core.relevance`), the output a score of 0 to 100 whose
+parts add up to it. Keywords are scaled by the relevance divided by that of the best candidate,
+importance and recency by a power of that quotient, so that they break ties and never lift a
+match that is less relevant.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 T = TypeVar("T")
 
 # Importance and recency count in full where a passage is as relevant as the best, half at 94 % of that, a tenth at
-# 83 %: what is old and right stays above what is new and only near (docs/explain/score.md).
+# 83 %: an old passage that answers stays above a new one that is only similar (docs/explain/score.md).
 CLOSENESS = 12
 
 _NO_STAGES: Mapping[str, float] = MappingProxyType({})
@@ -53,7 +53,7 @@ class WeightsLike(Protocol):
 
 
 class MemoryFactors(NamedTuple):
-    """What all passages of one memory have in common, each 0 to 1. A tuple, as each query makes hundreds."""
+    """The factors that all passages of one memory share, each 0 to 1. A tuple because each query creates hundreds."""
 
     tier: Tier
     recency: float = 1.0  # the decay factor; 1.0 where decay is left out
@@ -64,7 +64,7 @@ class MemoryFactors(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """A score and what it is made of: the six `by_` values add up to it. A tuple, as each query makes hundreds."""
+    """A score and its six `by_` parts, which add up to it. A tuple because each query creates hundreds."""
 
     score: float  # 0 to 100
     relevance: float  # 0 to 1
@@ -73,12 +73,12 @@ class Scored(NamedTuple):
     by_recency: float = 0.0
     by_keywords: float = 0.0
     by_usage: float = 0.0
-    by_limit: float = 0.0  # what the limit of 100 took off: zero or negative
-    stages: Mapping[str, float] = _NO_STAGES  # what the relevance is made of
-    texts: tuple[float, ...] = ()  # what each text of the question gave of it, if there are several
+    by_limit: float = 0.0  # the correction by the limit of 100: zero or negative
+    stages: Mapping[str, float] = _NO_STAGES  # the parts of the relevance
+    texts: tuple[float, ...] = ()  # the share of each text of the question in the relevance, if there are several
 
     def scaled(self, factor: float) -> Scored:
-        """As it is shown, with all of its parts."""
+        """The score and all of its parts multiplied by `factor`, as they are shown."""
         return Scored(
             self.score * factor,
             self.relevance,
@@ -101,7 +101,7 @@ def score(
     parts: Mapping[str, float] | None = None,
     texts: tuple[float, ...] = (),
 ) -> Scored:
-    """Score one passage. `parts` and `texts` say what its relevance is made of and are only passed on."""
+    """Score one passage. `parts` and `texts` are the parts of its relevance and are only passed on."""
     by_relevance, by_tier, by_recency, by_keywords = _plain_parts(relevance, shared, weights)
     plain = by_relevance + by_tier + by_recency + by_keywords
     by_usage = plain * shared.usage
@@ -112,14 +112,14 @@ def score(
 
 
 def total(relevance: float, shared: MemoryFactors, weights: WeightsLike) -> float:
-    """The score alone, to order by."""
+    """The score without its parts, for sorting."""
     by_relevance, by_tier, by_recency, by_keywords = _plain_parts(relevance, shared, weights)
     plain = by_relevance + by_tier + by_recency + by_keywords
     return min(100.0, plain + plain * shared.usage)
 
 
 def _plain_parts(relevance: float, shared: MemoryFactors, weights: WeightsLike) -> tuple[float, float, float, float]:
-    """What relevance, tier, recency and keywords give, before use and limit."""
+    """The contributions of relevance, tier, recency and keywords, before use and the limit."""
     tier, recency, keywords, _, best_relevance, closeness = shared
     share = min(1.0, relevance / best_relevance) if best_relevance > 0.0 else 0.0
     close = 100.0 * share**closeness
@@ -132,7 +132,7 @@ def _plain_parts(relevance: float, shared: MemoryFactors, weights: WeightsLike) 
 
 
 def sort_key(score: float, memory: Memory) -> tuple[float, float, int]:
-    """Best score first; of equals the newer document, then the smaller id. The same input gives the same order."""
+    """Best score first; ties go to the newer document, then to the smaller id. The same input gives the same order."""
     dated = memory.attributes.created_at or memory.first_indexed_at
     return (-score, -dated.timestamp(), memory.id)
 
@@ -140,11 +140,11 @@ def sort_key(score: float, memory: Memory) -> tuple[float, float, int]:
 def below_successors(
     items: Sequence[T], id_of: Callable[[T], int], successors_of: Callable[[T], Iterable[int]]
 ) -> list[T]:
-    """No item stands above one that supersedes it.
+    """Reorder items so that none is ranked above one that supersedes it.
 
-    The successor moves up to the place that the superseded one earned, and that one follows
-    directly: the old text matched, so what replaced it is the answer. Items that already stand
-    below stay where they are. In a circle of claims each stands once.
+    The successor moves up to the position of the superseded item, which follows directly:
+    the old text matched, so its replacement is the answer. Items that are already below
+    their successor stay where they are. In a cycle each item is listed once.
     """
     position = {id_of(item): place for place, item in enumerate(items)}
     ahead = [
@@ -158,7 +158,7 @@ def below_successors(
 
 
 def _place(first: int, ahead: Sequence[Sequence[int]], placed: dict[int, None]) -> None:
-    """All that must stand ahead of an item, then the item. A list instead of recursion: chains may be long."""
+    """Place all items that must precede an item, then the item. A stack instead of recursion: chains may be long."""
     waiting, entered = [first], set[int]()
     while waiting:
         place = waiting[-1]
@@ -171,7 +171,7 @@ def _place(first: int, ahead: Sequence[Sequence[int]], placed: dict[int, None]) 
 
 
 class KeywordShare:
-    """The share of a query's keywords that stand in anchor ids, title or trigger phrases, 0 to 1."""
+    """The share of a query's keywords that occur in anchor ids, title or trigger phrases, 0 to 1."""
 
     def __init__(self, keywords: Sequence[str]) -> None:
         self._keywords = keywords
@@ -190,7 +190,7 @@ class KeywordShare:
 
 
 def read_ahead(attributes: Attributes) -> None:
-    """Keep the words of a memory that `KeywordShare` needs: they are most of what its first score costs."""
+    """Cache the words of a memory that `KeywordShare` needs: computing them is most of the cost of its first score."""
     _stems(_fields(attributes))
 
 
@@ -201,7 +201,7 @@ def _fields(attributes: Attributes) -> tuple[str, ...]:
 class _KeywordStems(NamedTuple):
     stems: tuple[str, ...]
     different: frozenset[str]
-    unspaced: tuple[str, ...]  # keywords of scripts without spaces: found as a part of the text
+    unspaced: tuple[str, ...]  # keywords of scripts without spaces: matched as substrings
 
 
 @lru_cache(maxsize=256)
@@ -212,5 +212,5 @@ def _keyword_stems(keywords: tuple[str, ...]) -> _KeywordStems:
 
 @lru_cache(maxsize=16_384)
 def _stems(fields: tuple[str, ...]) -> frozenset[str]:
-    """Titles and phrases come back with every query: their words are worth keeping."""
+    """Cached, because every query needs the words of the same titles and phrases."""
     return frozenset(words.stem(word) for word in words.plain("\n".join(fields)))

@@ -105,7 +105,7 @@ _BARE = Pattern(rf"({_BARE_LETTER}{{4,80}}+)(?!{_BARE_LETTER})")
 _ASCII = Pattern(r"([!#-&*-~]{4,80}+)(?![!#-&*-~])")
 _SNAKE = Pattern(r"[a-z]+(?:_[a-z0-9]+)+")
 _PASS = Pattern(r"(?:[ \t](?:is|was)(?:[ \t](?:now|still))?|['’]s)[ \t][*_]{0,2}", re.IGNORECASE)
-# Long enough, and without a sign between, to be a key where only the word for it stands before.
+# Long enough, and without punctuation inside, to be a key even where only the noun precedes it.
 _LONG_KEY = Pattern(r"(?=[A-Za-z_-]{0,80}\d)[A-Za-z0-9_-]{20,200}+(?![\w./:=(\[-])")
 _CONJUNCTION = (
     "and|or|but|please|until|for|on|in|at|now|then|which|so|as|to|if|with|und|oder|bitte|bis|für|et|ou|y|o|por|para|e|"
@@ -208,7 +208,7 @@ _CODES = Pattern(
 
 
 def sentence(text: str, start: int, end: int, kind: str) -> Iterator[Span]:
-    """The password that a sentence tells; the noun stands from `start` to `end`."""
+    """The password in a sentence whose noun ("password") is located from `start` to `end`."""
     if in_mark(text, start) or (text[end - 1].isascii() and text[end : end + 1].isalpha() and text[end] not in "sS"):
         return
     if text[start:end].lower() == " pass":
@@ -225,7 +225,7 @@ def sentence(text: str, start: int, end: int, kind: str) -> Iterator[Span]:
 
 
 def _said_of_a_pass(text: str, end: int, kind: str) -> Iterator[Span]:
-    """It may be a way over a mountain or a round of tests, too: only what can be nothing else is its value."""
+    """The value after "pass". A pass may also be a mountain road or a test run, so only a clear password counts."""
     match = _PASS.match(text, end)
     span = _value(text, match.end(), kind, plain=False) if match else None
     if span is not None:

@@ -1,7 +1,7 @@
 """How does a memory change after it was written? update, delete, trust.
 
-What can be said in the file is written to the file, so that it survives a rebuild; what
-has no file of ours is kept in the database. A deleted memory is forgotten, not erased.
+A change is written to the file where possible, so that it survives a rebuild; for a memory
+without a writable file it is kept in the database. A deleted memory is forgotten, not erased.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _WRITTEN = (Source.MEMORY, Source.CONSTITUTIONAL, Source.SPEC)
 
 
 def update(runtime: Runtime, request: UpdateRequest, *, part_of: operation.Operation | None = None) -> UpdateAnswer:
-    """Change only what is given; `part_of` is what it is taken back with."""
+    """Change only the given fields; `part_of` is the operation that this change is undone with."""
     memory_id = request.id
     file_changes.settle_dead(runtime.settings, runtime.whole)
     freshness.refresh(runtime, runtime.store.documents.get(memory_id).path)
@@ -71,7 +71,7 @@ def update(runtime: Runtime, request: UpdateRequest, *, part_of: operation.Opera
 
 
 def _new_phrases(memory: Memory, request: UpdateRequest) -> tuple[str, ...] | None:
-    """The phrases that are given, or those there are, with some more and without others; None if nobody asked."""
+    """The new trigger phrases: those given, or the present ones with additions and removals; None if unchanged."""
     added, removed = request.add_trigger_phrases or (), request.remove_trigger_phrases or ()
     if request.trigger_phrases is None and not added and not removed:
         return None
@@ -88,7 +88,7 @@ def _new_phrases(memory: Memory, request: UpdateRequest) -> tuple[str, ...] | No
 
 
 def _is_so_already(runtime: Runtime, memory: Memory, changes: Mapping[str, Any]) -> bool:
-    """Does all of it hold, and does the file say so where it can? Then there is nothing to write, nor to take back."""
+    """Do memory and file have all of these values already? Then there is nothing to write and nothing to undo."""
     if any(getattr(memory.attributes, key) != value for key, value in changes.items()):
         return False
     if memory.elsewhere or memory.source not in _WRITTEN:
@@ -127,11 +127,11 @@ def _check(memory: Memory, changes: Mapping[str, Any], *, confirm: bool) -> None
 
 
 def apply(runtime: Runtime, memory: Memory, changes: Mapping[str, Any], *, operation_id: str) -> str:
-    """Write to the file where it is ours to write, else to the database; says which."""
+    """Write the changes to the file if it may be written, else to the database; returns "file" or "index"."""
     keys = tuple(sorted(changes))
     done = operation.Update(id=operation_id, keys=keys, values=_plain(changes))
     if memory.elsewhere:
-        paths.place(runtime.settings, memory.path)  # refused, if the index is forged and no main checkout has it
+        paths.place(runtime.settings, memory.path)  # raises if the index is forged and no main checkout has the file
     elif memory.source in _WRITTEN:
         try:
             file_changes.retried(lambda: _write(runtime, memory, changes, done))
@@ -139,7 +139,7 @@ def apply(runtime: Runtime, memory: Memory, changes: Mapping[str, Any], *, opera
         except AccessDenied as error:
             if not is_read_only(error):
                 raise
-            # A file that may not be written still has its metadata: ours, kept beside it.
+            # The metadata of a read-only file is kept in the database instead.
     change = runtime.change(f"update {', '.join(keys)}", replace(done, place="index"))
     runtime.store.record.amend(memory.id, change, overrides=dict(changes))
     return "index"
@@ -153,7 +153,7 @@ def _write(runtime: Runtime, memory: Memory, changes: Mapping[str, Any], done: o
         previous.update((key, getattr(front, key) or None) for key in changes)
         return front_edit.edit_front_matter(text, _plain(changes))
 
-    # What was redacted stays out of the trash, too: undo then changes only the keys back.
+    # A redacted text does not go to the trash either: undo then restores only the changed keys.
     present, _ = disk.read_bytes(discover.file_to_change(runtime.settings, memory.path, scope=runtime.scope))
     spelled = memory.redactions or file_restore.spells(runtime.store.documents.text(memory.id), present)
     drawer = None if spelled else file_changes.drawer(runtime.now())
@@ -173,7 +173,7 @@ def _write(runtime: Runtime, memory: Memory, changes: Mapping[str, Any], done: o
 
 
 def _drop_overrides(runtime: Runtime, memory_id: int, changes: Mapping[str, Any], done: operation.Update) -> None:
-    """The file says it now; what was kept beside it while it could not be written would hide that."""
+    """Drop overrides from a time when the file could not be written: they would hide what the file says now."""
     attributes = runtime.store.documents.get(memory_id).attributes
     hidden = [key for key, value in changes.items() if key != "triggers" and getattr(attributes, key) != value]
     if "triggers" in changes and not set(changes["triggers"]) <= set(attributes.triggers):
@@ -227,8 +227,8 @@ def delete(runtime: Runtime, request: DeleteRequest) -> DeleteAnswer:
 def _forget(
     runtime: Runtime, memories: Sequence[Memory], done: operation.Delete, *, delete_file: bool, reason: str
 ) -> list[str]:
-    """All of them and their files, or none; returns where the files are now. A team server keeps no trash: there it
-    returns which files are removed."""
+    """Forget all memories and their files, or none. Returns the files' paths in the trash; a team server has no trash
+    and returns the paths of the files that are removed."""
     drawer = file_changes.drawer(runtime.now())
     moves: dict[int, file_changes.FileMove] = {}
     for memory in memories:
@@ -264,7 +264,7 @@ def _deleted(
 
 
 def _rest(memories: Sequence[Memory], moved: Sequence[str], *, accepts: bool) -> Advice:
-    """What became of the files."""
+    """What happened to the files."""
     if all(memory.source is Source.CHAT for memory in memories):
         return outcome("imports-leave-out")
     is_single = len(memories) == 1

@@ -1,4 +1,4 @@
-"""What does a search say about itself beside its results, and how much room is left for those?"""
+"""Which fields does a search answer have besides its results, and how much room is left for the results?"""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNMEASURED = frozenset(("outcome", "hints", "meta", "results"))
 
 
 class AnswerFrame:
-    """The fields of an answer beside its results: those that it must have, and those that it has if there is room."""
+    """The fields of an answer besides its results: the required ones, and the optional ones that fit."""
 
     def __init__(self, answer: SearchAnswer, request: SearchRequest, *, budget: int) -> None:
         self.ample = budget >= AMPLE_TOKENS or bool(request.anchors) or request.group_by == "passage"
@@ -47,7 +47,7 @@ class AnswerFrame:
 
 
 def _within(answer: SearchAnswer, room: int) -> SearchAnswer:
-    """Without what would crowd out the results."""
+    """The answer without details that would crowd out the results."""
     held_back, concepts = answer.held_back, answer.concepts
     while held_back.best and answer_json.size(held_back) > room // HELD_SHARE:
         held_back = replace(held_back, best=held_back.best[:-1])

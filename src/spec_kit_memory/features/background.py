@@ -47,7 +47,7 @@ def _problem(error: Exception) -> str:
 
 
 def warm(runtime: Runtime) -> None:
-    """Read ahead what searches need, and let the garbage collector pass over it: going through it took 60 ms."""
+    """Preload what searches need, and exclude it from garbage collection: each pass over it took 60 ms."""
     runtime.store.warm()
     for at in range(0, _READ_AHEAD, _AT_ONCE):
         memories = runtime.store.documents.find(order="path", limit=_AT_ONCE, offset=at)
@@ -61,12 +61,12 @@ def warm(runtime: Runtime) -> None:
 
 
 class Pace:
-    """Estimates the remaining time, once enough is done."""
+    """Estimates the remaining time, once enough of the work is done."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._started = clock()
-        self._first = 0  # what was done when the first step was told
+        self._first = 0  # how much was done when the first step was reported
         self._done = self._total = 0
 
     def step(self, stage: str, done: int, total: int) -> None:
@@ -85,7 +85,7 @@ class Pace:
 
 
 class Background:
-    """`report` is called, from several threads, with what was done."""
+    """The background threads of a server. They call `report` with what they did, from several threads."""
 
     def __init__(self, runtime: Runtime, *, report: Callable[[WatchAnswer], None] | None = None) -> None:
         self._runtime = runtime
@@ -110,7 +110,7 @@ class Background:
         sync, settings = self._runtime.sync, self._runtime.settings
         watcher = Watcher(sync, settings, on_indexed=self.wake, on_event=self._happened)
         jobs: list[tuple[str, Callable[[], None]]] = [("vectors", self._embed), ("use", self._flush)]
-        if self._runtime.accepts:  # the worker reads the repository, and this only what is there
+        if self._runtime.accepts:  # a separate worker reads the repository; this process only uses the index
             self.unread = ""
             self.scanned.set()
             jobs.append(("warm", self._warm))
@@ -127,7 +127,7 @@ class Background:
 
     def settle(self) -> None:
         """Before a call: if the index was replaced, wait a moment for its files to be read."""
-        with suppress(SpecKitMemoryError):  # the call meets it as well, and knows what to say
+        with suppress(SpecKitMemoryError):  # the call itself raises the same error
             self._runtime.whole.generation()
         if self.unread == _AGAIN:
             self.scanned.wait(SETTLE_SECONDS)
@@ -141,7 +141,7 @@ class Background:
         return (self._pace.to_go() if self._embedding else None) or outcome("making-vectors")
 
     def _renewed(self) -> None:
-        """Whoever noticed the new index is about to answer from it."""
+        """Called when a new index is noticed: until its files are read, answers must say what is missing."""
         if os.getpid() != self._pid:
             return  # a fork has none of these threads
         self.unread = _AGAIN
@@ -169,7 +169,7 @@ class Background:
                 self._stopping.wait(RETRY_SECONDS)
 
     def _scan(self) -> None:
-        """At the start, and whenever the index was deleted or replaced: the files are the truth."""
+        """Scan the files at the start and whenever the index was deleted or replaced."""
         while not self._stopping.is_set():
             self._new_index.clear()
             if not self._runtime.whole.documents.count():
@@ -177,19 +177,19 @@ class Background:
             try:
                 self._runtime.sync.scan(cancel=self._stopping.is_set)
             except (SpecKitMemoryError, OSError):
-                self.scanned.set()  # nobody waits for it; it is tried again, and until then answers say what is missing
+                self.scanned.set()  # no call waits for the retry; until then answers say what is missing
                 raise
-            if not self._new_index.is_set():  # else these were the files of an index that is gone
+            if not self._new_index.is_set():  # otherwise this scan was for an index that is gone
                 self.unread = ""
                 self.scanned.set()
             self.wake()
-            with suppress(SpecKitMemoryError):  # the index is being replaced, say: whoever searches reads it then
+            with suppress(SpecKitMemoryError):  # for example the index is being replaced: the next search loads it then
                 warm(self._runtime)
-            if not self._stopping.is_set():  # whose sign may have been cleared above
+            if not self._stopping.is_set():  # `stop` sets `_new_index` too, but it may have been cleared above
                 self._new_index.wait()
 
     def _warm(self) -> None:
-        """Read ahead, and make vectors of what other replicas accepted and did not embed."""
+        """Preload, and embed what other replicas accepted and did not embed."""
         with suppress(SpecKitMemoryError):
             warm(self._runtime)
         while not self._stopping.is_set():
@@ -199,7 +199,7 @@ class Background:
     def _embed(self) -> None:
         done = True
         while not self._stopping.is_set():
-            self._work_waiting.wait(None if done else RETRY_SECONDS)  # a provider that was down is asked again
+            self._work_waiting.wait(None if done else RETRY_SECONDS)  # retry a provider that was down
             self._embedding = not self._stopping.is_set()
             self._work_waiting.clear()
             if self._embedding:
@@ -214,7 +214,7 @@ class Background:
                 finally:
                     self._embedding = False
 
-    # --- telling
+    # --- reports
 
     def _happened(self, event: Happened) -> None:
         if self._report is None:

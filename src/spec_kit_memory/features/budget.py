@@ -1,4 +1,4 @@
-"""How much of a list fits into an answer's token budget? What comes first, and how many are left."""
+"""How many rows of a list fit into an answer's token budget?"""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["first_that_fit"]
 
 T = TypeVar("T")
 
-# What an answer says of itself beside its list.
+# The fields of an answer besides its list.
 FRAME_TOKENS = 100
 
 
 def first_that_fit(rows: Sequence[T], *, max_tokens: int, already: Iterable[Any] = ()) -> Sequence[T]:
-    """The first rows within the budget, at least one; `taken` stands in the answer anyway."""
+    """The first rows within the budget, at least one; `already` is what the answer contains in any case."""
     room = (max_tokens - FRAME_TOKENS) * BYTES_PER_TOKEN - sum(map(answer_json.size, already))
     for number, row in enumerate(rows):
         room -= answer_json.size(row) + len(",")

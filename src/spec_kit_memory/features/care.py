@@ -20,9 +20,9 @@ from spec_kit_memory.files import set_aside
 from spec_kit_memory.page_answers import CareAnswer, CareItem, KeepAnswer
 from spec_kit_memory.requests import CareRequest, HealthRequest, KeepRequest
 
-LOOKED_AT = 2_000  # memories of one kind; beyond, the oldest come up when these are dealt with
+LOOKED_AT = 2_000  # memories of one kind; the remaining, older ones are listed once these are dealt with
 _EXEMPT = (Tier.CONSTITUTIONAL, Tier.CRITICAL, Tier.DEPRECATED)
-# Findings of health that have a kind of their own here, or that need nobody.
+# Findings of `health` that are another kind of item here, or that need no decision.
 _SHOWN_ELSEWHERE = {"bad files", "failed vectors", "general triggers", "held back", "locks", "pending vectors"}
 
 
@@ -87,7 +87,7 @@ def _unvouched(runtime: Runtime) -> Iterator[CareItem]:
 
 
 def _stale(runtime: Runtime) -> Iterator[CareItem]:
-    """What names files of the project that are not what they were when it was written."""
+    """Memories that cite project files that changed since the memory was written."""
     citing = runtime.store.documents.find(Filter(cites=True), limit=LOOKED_AT)
     naming = [memory for memory in citing if memory.cited and not memory.outdated]
     code_by_id = code_state.of(runtime, naming)

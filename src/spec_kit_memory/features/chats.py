@@ -1,4 +1,4 @@
-"""What was said? Conversations as memories.
+"""How do conversations become memories?
 
 Chat is text of unknown origin: search finds it, but it carries no rules and no triggers
 until a person vouches for it. A conversation that has grown is updated, never duplicated.
@@ -26,9 +26,9 @@ from spec_kit_memory.requests import DeleteRequest
 
 
 def import_(runtime: Runtime, paths: Sequence[Path], *, explicit: bool = False) -> ChatAnswer:
-    """Remember every conversation of these transcripts; folders are looked through.
+    """Import every conversation of these transcripts; folders are searched.
 
-    A forgotten conversation stays so, unless `explicit` says that somebody named its very file.
+    A forgotten conversation stays forgotten, unless its file was named by itself (`explicit`).
     """
     transcripts = [transcript for path in paths for transcript in chat_transcripts.transcripts_in(path)]
     if not transcripts:
@@ -48,7 +48,7 @@ def import_(runtime: Runtime, paths: Sequence[Path], *, explicit: bool = False) 
             except SpecKitMemoryError as error:
                 if alone:
                     raise
-                unread.append(error.message)  # one bad file of many never stops the rest
+                unread.append(error.message)  # one bad file does not stop the rest
                 continue
             bad_lines += len(transcript.bad_lines)
             for conversation in transcript.conversations:
@@ -68,7 +68,7 @@ def import_(runtime: Runtime, paths: Sequence[Path], *, explicit: bool = False) 
 
 
 def _store(runtime: Runtime, conversation: Conversation, *, explicit: bool) -> PutResult | None:
-    """None: a person forgot this conversation, and it stays forgotten."""
+    """Index one conversation; None if it is skipped: it was forgotten, or the index has a newer copy."""
     path = chat_path(conversation.id, scope=runtime.scope)
     stored = runtime.store.documents.get(path=path, any_presence=True)
     if stored is not None and stored.presence is Presence.FORGOTTEN and not explicit:
@@ -81,7 +81,7 @@ def _store(runtime: Runtime, conversation: Conversation, *, explicit: bool) -> P
 
 
 def _is_older(stored: Memory, conversation: Conversation) -> bool:
-    """Is this an older copy of what is known already? It would take away what was said since."""
+    """Is this an older copy of a known conversation? Storing it would drop its later turns."""
     ended = conversation.ended_at or conversation.started_at
     return ended is not None and stored.attributes.created_at is not None and ended < stored.attributes.created_at
 

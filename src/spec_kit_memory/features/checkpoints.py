@@ -1,6 +1,6 @@
-"""How is an earlier state restored? Named snapshots: made, listed, compared, restored, deleted.
+"""How is an earlier state restored? Named snapshots: create, list, compare, restore, delete.
 
-A session makes, sees and restores only what its scope covers. A restore reads and validates
+A session creates, sees and restores only what its scope covers. A restore reads and validates
 the whole file before anything is written, and first saves the present state in another checkpoint.
 """
 
@@ -56,7 +56,7 @@ from spec_kit_memory.requests import (
 
 MOST_CHECKPOINTS = 10
 LONGEST_NAME = 200
-# What a diff leaves out: what a file looked like on disk is not the memory, and use is only counted.
+# Fields that a diff ignores: the form of the file on disk, and use counts.
 _NOT_COMPARED = frozenset(
     ("kind", "text", "said", "raw_hash", "stamp", "last_access", "updated_at", "passages", "warnings")
 )
@@ -82,7 +82,7 @@ def create(runtime: Runtime, request: CheckpointCreateRequest) -> CheckpointAnsw
         metadata=request.metadata or {},
     )
     pruned: tuple[str, ...] = ()
-    with suppress(SpecKitMemoryError):  # it is made; the next one makes room
+    with suppress(SpecKitMemoryError):  # this checkpoint exists; the next one removes the surplus
         pruned = _prune(runtime, keep={checkpoint.name})
     if folder:
         made = outcome("checkpoint-made-of", name=checkpoint.name, count=checkpoint.memories, folder=folder)
@@ -104,18 +104,18 @@ def safety(runtime: Runtime, prefix: str, *, spec_folder: str | None = None) -> 
     checkpoint = _make_automatic(runtime, prefix, spec_folder=spec_folder)
     try:
         yield checkpoint.name
-    except Exception:  # not on an interrupt: the change may be done by then
+    except Exception:  # not on an interrupt: the change may already be done then
         with suppress(SpecKitMemoryError):  # the original error is the one to report
             checkpoint.place.remove()
         raise
-    with suppress(SpecKitMemoryError):  # what it is for is done; the next one makes room
+    with suppress(SpecKitMemoryError):  # the change is done; the next checkpoint removes the surplus
         _prune(runtime, keep={checkpoint.name})
 
 
 def _make_automatic(
     runtime: Runtime, prefix: str, *, spec_folder: str | None, also: Collection[int] = ()
 ) -> Checkpoint:
-    """`also` are memories outside of the folder that the following change concerns."""
+    """Create an automatic checkpoint; `also` are memories outside the folder that the following change affects."""
     name = f"{prefix}-{runtime.now():%Y%m%d-%H%M%S}"
     where = _where(spec_folder)
     if also:
@@ -211,9 +211,10 @@ def _checked(name: str) -> str:
 
 
 def _prune(runtime: Runtime, *, keep: set[str]) -> tuple[str, ...]:
-    """Beyond the limit the oldest automatic one goes, then the oldest.
+    """Delete surplus checkpoints: the oldest automatic ones first, then the oldest of the others.
 
-    What came from elsewhere neither goes nor counts: a repository could bring ten that call themselves the newest.
+    Checkpoints made elsewhere are neither deleted nor counted: a repository could contain ten that claim to be the
+    newest.
     """
     dropped: list[str] = []
     with _shelf(runtime).alone():
@@ -250,7 +251,7 @@ def list_(runtime: Runtime, request: CheckpointListRequest) -> CheckpointListAns
         outcome=outcome("checkpoints-counted-of", count=len(chosen), folder=folder)
         if folder
         else outcome("checkpoints-counted", count=len(chosen)),
-        # A file's name would tell a part of the workspace about another.
+        # A file's name would reveal another part of the workspace to an isolated caller.
         advice=tuple(error.message for error in bad) if runtime.scope == Scope() else (),
         checkpoints=tuple(_row(checkpoint, damage.get(str(checkpoint.place))) for checkpoint in shown),
     )
@@ -371,7 +372,7 @@ class _Compared:
         for row in rows:
             if row["kind"] == "memory":
                 compared.memories.append(_essence(row))
-            elif row["kind"] == "link" and row["origin"] != Origin.FILE:  # those of files follow from their text
+            elif row["kind"] == "link" and row["origin"] != Origin.FILE:  # links of files are derived from their text
                 compared.link_rows.append(row)
         return compared
 
@@ -416,7 +417,7 @@ def _compare_links(
 
 
 def _memories(rows: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
-    """Memories come first; what follows them is not read."""
+    """The memory rows of a snapshot; they come first, and the rows after them are not read."""
     for row in rows:
         if row["kind"] != "memory":
             return
@@ -453,8 +454,8 @@ def restore(runtime: Runtime, request: CheckpointRestoreRequest) -> CheckpointAn
     opened.verify()
     header = opened.header
     if restore_files:
-        # What is on disk now must be in the safety checkpoint, or it would be lost. All of it is looked at: a folder
-        # may have been moved to where the checkpoint knows nothing of.
+        # What is on disk now must be in the safety checkpoint, or it would be lost. The whole workspace is scanned: a
+        # folder may have been moved to a path that the checkpoint does not know.
         runtime.sync.scan(count=False)
     else:
         _refuse_renamed(runtime, opened)
@@ -493,11 +494,11 @@ def restore(runtime: Runtime, request: CheckpointRestoreRequest) -> CheckpointAn
             safety.place.remove()  # nothing changed, so there is nothing to go back to
         raise
     pruned: tuple[str, ...] = ()
-    with suppress(SpecKitMemoryError):  # the restore is done; the next checkpoint makes room
+    with suppress(SpecKitMemoryError):  # the restore is done; the next checkpoint removes the surplus
         pruned = _prune(runtime, keep={safety.name, header.name})
     runtime.embed_soon()
     hints: tuple[Text, ...] = (runtime.take_back,)
-    with suppress(DatabaseBusy, DatabaseUnusable):  # the restore is done, whether more can be said or not
+    with suppress(DatabaseBusy, DatabaseUnusable):  # the restore is done, even if its details cannot be read
         hints = tuple(_hints(runtime, filed, done, restored))
     return CheckpointAnswer(
         outcome=_restored(header, done),

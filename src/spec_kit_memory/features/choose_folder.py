@@ -24,19 +24,19 @@ from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import paths
 from spec_kit_memory.index.contract import Tally
 
-# Enough of a folder's documents to know what it is about.
+# So many documents of a folder are enough to know its topic.
 DOCUMENTS = 12
-FOLDERS = 200  # beyond so many, only those that can fit are looked at closely,
-SHARING = 40  # found by the words of the text
-HITS = 1_000  # in so many passages;
-FEW_DOCUMENTS = 4  # and of each folder only the newest ones: the first save of a process reads them all
+FOLDERS = 200  # with more folders than this, only those that can fit are compared:
+SHARING = 40  # so many that share words with the text,
+HITS = 1_000  # found in so many passages;
+FEW_DOCUMENTS = 4  # and only so many of each folder's newest documents, as a process's first save reads them all
 ASKED_CHARACTERS = 4_000
 DEEPEST_SPEC_FOLDER = 4  # nested spec folders that have no documents yet
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    folder: Path  # where the file goes
+    folder: Path  # the folder that the file is written to
     spec_folder: str | None
     root: Path
     warnings: tuple[str, ...] = ()
@@ -56,7 +56,8 @@ def place(
     fact: bool = False,
     personal: bool = False,
 ) -> Placed:
-    """`personal` is asked of a team server, where a person's notes are the project's unless they say otherwise."""
+    """Choose the folder. `personal` matters on a team server, where a person's notes belong to the project unless they
+    are marked as personal."""
     base = _base(runtime)
     user = None if runtime.is_team and not personal else runtime.scope.user
     if base is None and (given_folder is None or user) and not create:
@@ -74,13 +75,13 @@ def place(
     if here is not None:
         return _in(runtime, base, here)
     if fact:
-        # A single fact has too few words to tell its folder; it belongs to the whole project.
+        # A single fact has too few words to find its folder by; it belongs to the whole project.
         return _at_root(runtime, None)
     return _fitting(runtime, base, _aligned(runtime, folders, words, named_files), folders)
 
 
 def _refuse_secret(name: str) -> None:
-    """A folder's name goes into every path below it, and into git."""
+    """Refuse a name with a secret in it: it would be in every path below the folder, and in git."""
     if secrets := redact.redact(name).found:
         raise BadSpecFolder(
             f"the name of the new spec folder holds what looks like a secret ({', '.join(secrets)})",
@@ -100,7 +101,7 @@ def _base(runtime: Runtime) -> Path | None:
 
 
 def _accepting_base(runtime: Runtime) -> Path | None:
-    """On a team server: where the memories of some spec folder are."""
+    """On a team server: the folder that holds spec folders, known from the path of an indexed memory."""
     named = next((tally.spec_folder for tally in runtime.store.documents.tally() if tally.spec_folder), None)
     if named is None:
         return None
@@ -110,9 +111,9 @@ def _accepting_base(runtime: Runtime) -> Path | None:
 
 
 class _Folders:
-    """Spec folders by the index, and those on disk that have no documents yet; each is looked at when asked for.
+    """The spec folders in the index, and those on disk that have no documents yet; both are loaded on demand.
 
-    Of ten thousand folders, walking the disk for empty ones takes seconds, and a save that names its folder need not.
+    With ten thousand folders, walking the disk for empty ones takes seconds, which a save that names its folder avoids.
     """
 
     def __init__(self, runtime: Runtime, base: Path | None) -> None:
@@ -135,7 +136,7 @@ class _Folders:
         return names | {name for name in _on_disk(self._base) if _is_reachable(self._runtime, self._base, name)}
 
     def known_as(self, folder: str) -> Collection[str]:
-        """Enough of them to resolve that name: one that is indexed under it as a whole needs no other."""
+        """The names needed to resolve `folder`: only the name itself if the index has it, else all."""
         whole = clean_folder(folder)
         return {whole} if whole in self.indexed else self.all
 
@@ -157,7 +158,7 @@ def _on_disk(base: Path) -> Iterator[str]:
 
 
 def _is_reachable(runtime: Runtime, base: Path, name: str) -> bool:
-    """Folders outside the scope are not named, not even in an error."""
+    """Is this folder within the scope? Others are not named, not even in an error."""
     if not runtime.isolated:
         return True
     try:
@@ -180,7 +181,7 @@ def _in(runtime: Runtime, base: Path | None, name: str, **more: Any) -> Placed:
 
 
 def _working_folder(base: Path | None, folders: _Folders) -> str | None:
-    """The spec folder that the working directory lies in."""
+    """The spec folder that contains the working directory."""
     if base is None:
         return None
     try:
@@ -192,7 +193,7 @@ def _working_folder(base: Path | None, folders: _Folders) -> str | None:
     return next((name for name in names if name in folders), None)
 
 
-# --- by what was said ---------------------------------------------------------------
+# --- by the text ---------------------------------------------------------------------
 
 
 def _named(runtime: Runtime, base: Path | None, name: str, aligned: Sequence[Alignment]) -> Placed:
@@ -228,7 +229,7 @@ def _scored(folders: Iterable[Alignment]) -> tuple[Advice, ...]:
 
 def _undecided(decision: FolderDecision, existing: set[str]) -> UndecidedSpecFolder:
     best = [{"name": other.folder, "score": other.score} for other in decision.alternatives]
-    # A folder without documents fits nothing yet, but may be the one that was made for this.
+    # A folder without documents matches nothing yet, but may have been created for this.
     empty = sorted(existing - {other.folder for other in decision.alternatives}, reverse=True)
     best += [{"name": name, "score": 0.0} for name in empty[: alignment.ALTERNATIVES - len(best)]]
     offered = ", ".join(f"{row['name']} ({row['score']:.0f})" for row in best)
@@ -263,7 +264,7 @@ def _nearest(
 ) -> list[str]:
     """Of very many folders the named one, those that share words with the text, and the newest.
 
-    The newest are the same for every save, so they are read once; against them the others' words are weighed.
+    The newest are the same for every save, so they are read once; word weights are computed against them.
     """
     newest = sorted(active, key=lambda name: max(tally.updated_at for tally in active[name]), reverse=True)
     names = dict.fromkeys([given_folder or "", *_sharing(runtime, words), *newest])
@@ -284,7 +285,7 @@ def _sharing(runtime: Runtime, words: str) -> list[str]:
 
 
 def _profile(runtime: Runtime, name: str, group: Sequence[Tally], *, documents: int) -> Profile:
-    """Read once for each state of a folder: its texts are long, and saving must not wait for them each time."""
+    """The folder's profile, computed once per state of the folder: reading its long texts would delay every save."""
     state = documents, sum(tally.count for tally in group), max(tally.changed for tally in group)
     cached = runtime.view.profiles.get(name)
     if cached is None or cached[0] != state:

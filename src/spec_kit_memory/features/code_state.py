@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 __all__ = ["is_fresh", "of", "shortened", "with_code"]
 
-# Of each kind so many files are named; the rest is counted.
+# So many files of each kind are named; the rest are counted.
 MOST_NAMED = 5
 
 
 def of(runtime: Runtime, memories: Iterable[Memory]) -> dict[int, Code]:
-    """Of these memories those whose files differ now."""
+    """For each of these memories whose cited files differ now: how they differ."""
     naming = [memory for memory in memories if memory.cited]
     if not naming or runtime.accepts:
         return {}
@@ -36,7 +36,7 @@ def of(runtime: Runtime, memories: Iterable[Memory]) -> dict[int, Code]:
 
 
 def is_fresh(code: Code | None) -> bool:
-    """A file that only moved says what it said."""
+    """Is all cited code unchanged? A file that only moved still says the same."""
     return code is None or not (code.changed or code.gone)
 
 
@@ -50,7 +50,7 @@ def _few(names: tuple[str, ...], most: int) -> tuple[str, ...]:
 
 
 def with_code(runtime: Runtime, answer: SearchAnswer, *, max_tokens: int) -> SearchAnswer:
-    """The answer with what became of the code of each result, as much as there is room to say."""
+    """The answer with the state of the code that each result cites, as far as it fits."""
     code_by_id = of(runtime, runtime.store.documents.many(sorted({result.id for result in answer.results})))
     if not code_by_id:
         return answer
@@ -71,7 +71,7 @@ def with_code(runtime: Runtime, answer: SearchAnswer, *, max_tokens: int) -> Sea
 
 
 def _size(thing: object) -> int:
-    """Bytes of it as JSON, with what an answer leaves unsaid."""
+    """Its size as JSON in bytes, including fields that the answer may leave out."""
     return len(json.dumps(thing, ensure_ascii=False, default=_plain).encode("utf-8", "surrogatepass"))
 
 

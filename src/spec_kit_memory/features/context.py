@@ -57,7 +57,7 @@ class _Page:
     """The text of the context while it is put together; its answer never exceeds the token budget."""
 
     budget: int
-    beside: int = 0  # tokens of the answer that are neither text nor parts
+    beside: int = 0  # tokens of the answer besides its text and parts
     text: list[str] = field(default_factory=list)
     parts: list[ContextPart] = field(default_factory=list)
     shown: set[int] = field(default_factory=set)
@@ -142,7 +142,7 @@ def context(runtime: Runtime, request: ContextRequest) -> ContextAnswer:
 
 
 def _name_newest(runtime: Runtime, page: _Page) -> int:
-    """Name what was saved last and still holds; how many that were."""
+    """List the memories that were saved last and are still valid; returns how many."""
     page.heading("## Saved last")
     newest = runtime.store.documents.find(limit=5 * NEWEST)
     holding = [memory for memory in newest if memory.trusted and sessions.may_surface(runtime, memory)]
@@ -187,7 +187,7 @@ def _rules(runtime: Runtime, page: _Page, prompt: str, budget: int, already_sent
 def _triggered(
     runtime: Runtime, page: _Page, prompt: str, budget: int, decided: dict[int, _Decided], *, without: Set[int]
 ) -> bool:
-    """What the prompt brings up; not what stands below anyway, as the newest of the folder does. Was there any?"""
+    """Add the memories that the prompt triggers, except those that follow anyway (`without`). Was there any?"""
     matches, memories = sessions.matching(runtime, prompt)
     left_out = page.shown | without
     chosen = [memories[m.memory_id] for m in matches if m.memory_id not in left_out][:MOST_TRIGGERED]

@@ -31,7 +31,7 @@ from spec_kit_memory.requests import ExamineRequest, VersionsRequest
 USE_DAYS = 90
 DIFF_CONTEXT = 3
 MOST_DIFF_LINES = 20_000  # of both texts together; comparing longer ones line by line takes seconds
-# Of a history row: what is no value of the memory that a person would compare.
+# Fields of a history row that a person would not compare.
 _NOT_COMPARED = {*EXTRAS, "content_hash", "fingerprint", "first_indexed_at", "redactions"}
 
 
@@ -67,7 +67,7 @@ def examine(runtime: Runtime, request: ExamineRequest) -> ExamineAnswer:
 
 
 def recency(runtime: Runtime, memory: Memory, now: datetime) -> float:
-    """What decay has left of it, by the model that is configured."""
+    """The decay factor of a memory, by the configured model."""
     return decay.factor(
         memory.tier,
         model=runtime.settings.decay.model,
@@ -160,7 +160,7 @@ def _version(number: int, entry: HistoryEntry) -> Version:
 
 
 def _compared(request: VersionsRequest, rows: Sequence[Version]) -> tuple[int | None, int | None]:
-    """Which two: as asked, else the last change and what was before it."""
+    """Which two versions to compare: the requested ones, else the last one and its predecessor."""
     if not rows:
         return None, None
     newer = request.newer or rows[-1].number
@@ -188,7 +188,7 @@ def _differences(before: Mapping[str, object], after: Mapping[str, object]) -> I
 
 
 def _diff(old: str, new: str) -> Iterator[DiffLine]:
-    """What differs, with a few lines around it."""
+    """The differing lines, with a few lines of context."""
     if old == new:
         return
     from difflib import SequenceMatcher

@@ -1,4 +1,4 @@
-"""Of what kinds is everything that a search finds? Counts for filters, before any filter is chosen."""
+"""How many results of a search are there of each kind? Counts for filters, before any filter is chosen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_FOLDERS = 12
 
 
 def facets(runtime: Runtime, request: FacetsRequest) -> FacetsAnswer:
-    """Archived ones are counted too: a filter by state brings them."""
+    """Count all results by kind, archived ones included, because a filter by state can show them."""
     ranking = search.rank(runtime, SearchRequest(query=request.query, include_archived=True))
     results = ranking.found
     folders = Counter(f.memory.spec_folder for f in results if f.memory.spec_folder)

@@ -1,9 +1,9 @@
 """Which files does a restore write back, and which does it leave unchanged?
 
-A file is written only where what it replaces is kept elsewhere, byte for byte as it was where
-its stored text allows that. Redacted text is not the file's text and is not written.
-If a memory was at another path until then, its file there goes to the trash: two files
-would be two memories.
+A file is written only where the text that it replaces is kept elsewhere; it is restored byte for
+byte where the stored text allows that. Redacted text is not the file's text and is not written.
+If the memory was at another path before the restore, its file there goes to the trash: two
+files would be two memories.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WRITTEN = (Source.MEMORY, Source.CONSTITUTIONAL, Source.SPEC)
 
 @dataclass(slots=True)
 class Filed:
-    """Paths that were written, and why others were not."""
+    """The paths that were written, and the reasons why others were not."""
 
     written: list[str] = field(default_factory=list)
     refused: dict[str, Text] = field(default_factory=dict)
@@ -46,15 +46,15 @@ class _File:
     path: str
     content_hash: str
     write: Write | None = None
-    problem: Text = ""  # why it stays as it is
+    problem: Text = ""  # why the file is left unchanged
 
 
 @dataclass(frozen=True, slots=True)
 class FileRestorePlan:
-    """What a restore would do to files, all of it prepared before anything changes."""
+    """What a restore will do to files, prepared before anything changes."""
 
     files: tuple[_File, ...] = ()
-    # The memories just before, by id, as rows of a snapshot, and the files that would have to go, by their paths.
+    # The memories just before the restore, by id, as rows of a snapshot; and the files to be moved away, by path.
     previous: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     moves: Mapping[str, FileMove] = field(default_factory=dict)
 
@@ -66,7 +66,7 @@ class FileRestorePlan:
 def plan(
     runtime: Runtime, rows: Iterable[Mapping[str, Any]], previous: Mapping[int, Mapping[str, Any]]
 ) -> FileRestorePlan:
-    """Look at every file that the rows are about. `previous` are the memories just before, by id."""
+    """Check the file of every row. `previous` are the memories just before the restore, by id."""
     drawer = file_changes.drawer(runtime.now())
     files, moves = [], {}
     for row in rows:
@@ -91,7 +91,7 @@ def _planned(runtime: Runtime, row: Mapping[str, Any], drawer: str) -> _File:
 
 
 def _write_of(runtime: Runtime, row: Mapping[str, Any], drawer: str) -> tuple[Write | None, Text]:
-    """What writes the file, or nothing where it says so already; or why it must not be written."""
+    """The step that writes the file, None if the file has that text already; or why it must not be written."""
     if row["redactions"]:
         return None, finding("text-was-redacted")
     if Source(row["source"]) not in WRITTEN:
@@ -104,7 +104,7 @@ def _write_of(runtime: Runtime, row: Mapping[str, Any], drawer: str) -> tuple[Wr
     problem = _unkept(runtime, target.path) if present is not None else ""
     if problem or not _is_writable(target.parent):
         return None, problem or finding("folder-not-writable")
-    # What is replaced is kept in the trash: its memory may be forgotten, and is in no checkpoint then.
+    # The replaced file is kept in the trash: its memory may be forgotten, and forgotten ones are in no checkpoint.
     mtime_ns = _time_of(row, data) or None
     step = file_changes.write(
         runtime.settings, row["path"], data, scope=runtime.scope, mtime_ns=mtime_ns, keep_in=drawer
@@ -113,14 +113,14 @@ def _write_of(runtime: Runtime, row: Mapping[str, Any], drawer: str) -> tuple[Wr
 
 
 def _is_writable(folder: Place) -> bool:
-    """May a file be made there, or the folders that are missing?"""
+    """Can a file be created there, together with any missing folders?"""
     while folder.names and not filesystem.exists(folder):
         folder = folder.parent
     return filesystem.is_writable(folder)
 
 
 def _former_place(runtime: Runtime, previous: Mapping[str, Any], drawer: str) -> FileMove | None:
-    """The file that the same memory has in another place until then, unless somebody changed it."""
+    """The step that moves away the memory's file at its path before the restore, unless that file was edited."""
     if previous["path"].startswith(CHAT):
         return None
     try:
@@ -135,7 +135,7 @@ def _former_place(runtime: Runtime, previous: Mapping[str, Any], drawer: str) ->
 def write_back(
     runtime: Runtime, planned: FileRestorePlan, changes: Changes, *, operation: Operation, reason: str
 ) -> Filed:
-    """Write the files of those memories that were restored, and index them; in the transaction of the restore."""
+    """Write and index the files of the memories that were restored; runs in the transaction of the restore."""
     filed = Filed()
     for file in planned.files:
         memory = runtime.store.documents.get(path=file.path)
@@ -156,7 +156,7 @@ def write_back(
 
 
 def _taken_away(runtime: Runtime, memory: Memory, planned: FileRestorePlan) -> FileMove | None:
-    """What takes its former file away, unless that is another memory's too."""
+    """The step that moves a memory's former file away, unless another memory has that path."""
     previous = planned.previous.get(memory.id)
     if (
         previous is None
@@ -168,16 +168,16 @@ def _taken_away(runtime: Runtime, memory: Memory, planned: FileRestorePlan) -> F
 
 
 def _time_of(row: Mapping[str, Any], data: bytes) -> int:
-    """When the file was written: a document without a date of its own has its file's."""
+    """The modification time to give the file, since a document without a date of its own takes it from the file."""
     if hashlib.sha256(data).hexdigest() == row["raw_hash"]:
         return int(row["stamp"][1])
-    # The index held another text than the file when the snapshot was taken; the memory's date is what it knew.
+    # The index had a different text than the file when the snapshot was taken, so only the memory's date is known.
     created = datetime.fromisoformat(row["created_at"]) if row["created_at"] else None
     return (created - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000 if created else 0
 
 
 def _unkept(runtime: Runtime, target: Path) -> Text:
-    """Why the text that is there now would be lost; "" where it is recorded."""
+    """Why overwriting the file would lose its present text; "" if that text is recorded."""
     present = runtime.sync.preview(target)
     if present.redactions:
         return finding("file-has-secrets")
@@ -187,12 +187,12 @@ def _unkept(runtime: Runtime, target: Path) -> Text:
 
 
 def spells(text: str, data: bytes) -> bool:
-    """Does recorded text give these bytes back? Not where lines end in several ways: text is recorded with one."""
+    """Can these bytes be rebuilt from the recorded text? Not with mixed line ends: text is recorded with one kind."""
     return as_it_was(text, hashlib.sha256(data).hexdigest()) == data
 
 
 def as_it_was(text: str, raw_hash: str) -> bytes:
-    """The bytes with that hash: stored text has neither byte order mark nor the file's line ends."""
+    """The bytes with that hash, or plain UTF-8: stored text has lost the byte order mark and the file's line ends."""
     plain = text.encode("utf-8")
     return next((data for data in _spellings(text) if hashlib.sha256(data).hexdigest() == raw_hash), plain)
 

@@ -16,8 +16,8 @@ from spec_kit_memory.page_answers import FolderRow, FoldersAnswer
 from spec_kit_memory.requests import FoldersRequest
 
 ABOUT_TOKENS = 80
-MOST_ABOUT = 1_000  # folders, the newest, of which it is said
-MOST_KEPT = 5_000  # texts of which it is remembered what they are about
+MOST_ABOUT = 1_000  # only so many folders, the newest, are described
+MOST_KEPT = 5_000  # cached descriptions
 # The order in which the documents of a folder are written and read; others follow by name.
 _DOCUMENTS = ("spec.md", "plan.md", "tasks.md", "checklist.md", "decision-record.md", "research.md")
 
@@ -32,7 +32,7 @@ def folders(runtime: Runtime, request: FoldersRequest) -> FoldersAnswer:
 
 
 def _rows(runtime: Runtime) -> tuple[FolderRow, ...]:
-    """All folders, the newest first; made again when memories changed."""
+    """All folders, the newest first; cached until a memory changes."""
     kept, generation = runtime.view.folders, runtime.store.generation()
     if kept.rows is None or kept.rows[0] != generation:
         kept.rows = (generation, tuple(_made(runtime)))
@@ -97,7 +97,7 @@ def _first_documents(runtime: Runtime, names: set[str]) -> dict[str, Memory]:
 
 
 def _about(runtime: Runtime, memory: Memory | None) -> str:
-    """Read from a text once: to find its first paragraph means to read all of its structure."""
+    """The description of a folder, from its first document. Cached by text: finding a summary parses the whole text."""
     if memory is None:
         return ""
     abouts = runtime.view.folders.abouts

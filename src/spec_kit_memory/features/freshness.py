@@ -23,7 +23,7 @@ def stored_path(runtime: Runtime, path: str) -> str:
 def refresh(runtime: Runtime, path: str) -> Text:
     """Index the file again if it changed; returns a remark where only the older text can be shown.
 
-    A file that vanished or went bad is left to the scan, and nobody who reads waits long for others who write.
+    A missing or unreadable file is left to the next scan, and a reader does not wait long for a process that writes.
     """
     if path.startswith(CHAT) or not runtime.has_file(path):
         return ""
@@ -60,7 +60,7 @@ def stale(runtime: Runtime) -> list[Advice]:
 
 
 def stands(runtime: Runtime, path: Path | str) -> bool:
-    """Is there a file at a stored path, or what a link there leads to in the workspace?"""
+    """Does the file at a stored path exist? A link counts if it leads to a file in the workspace."""
     try:
         return filesystem.exists(paths.resolved(runtime.settings, path))
     except OutsideScope:
@@ -68,9 +68,9 @@ def stands(runtime: Runtime, path: Path | str) -> bool:
 
 
 class _Listed:
-    """Which stored paths are surely files: a folder is listed once, since asking for each file takes much longer.
+    """The stored paths that are certainly files. Each folder is listed once: checking each file takes much longer.
 
-    Whatever a listing does not show plainly (a link, another spelling of a name) has to be asked for.
+    A path that a listing does not show (a link, another spelling of a name) has to be checked by itself.
     """
 
     def __init__(self, root: Path) -> None:

@@ -12,7 +12,7 @@ __all__ = ["counts", "of"]
 
 
 def of(runtime: Runtime, memories: Iterable[Memory]) -> dict[str, GitStatus]:
-    """By path, of those that were ever changed through the server."""
+    """The git status by path, for memories that were ever changed through the server."""
     outbox = runtime.whole.outbox
     if outbox is None:
         return {}
@@ -24,7 +24,7 @@ def of(runtime: Runtime, memories: Iterable[Memory]) -> dict[str, GitStatus]:
 
 
 def counts(runtime: Runtime) -> Mapping[str, int]:
-    """Of the whole project, so only for who sees all of it."""
+    """Counts for the whole project, so only for callers who see all of it."""
     outbox = runtime.whole.outbox
     if outbox is None or runtime.isolated:
         return {}

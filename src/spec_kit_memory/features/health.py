@@ -1,4 +1,4 @@
-"""How is the workspace doing? Statistics and health."""
+"""What does the workspace contain, and is it in order? Statistics and health checks."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from spec_kit_memory.files.scan_report import Differences
 from spec_kit_memory.index.contract import BadFile, Remark, Tally
 from spec_kit_memory.requests import HealthRequest, StatsRequest
 
-# Weights of the composite order of spec folders: how much, how fresh, how important.
 _TOTALS = ("memories", "gone", "forgotten", "passages", "tokens", "triggers", "aliases", "outdated")
+# The weights by which spec folders are ordered.
 COMPOSITE = {"count": 0.3, "recency": 0.4, "importance": 0.3}
 
 
@@ -58,12 +58,12 @@ def _embedding(runtime: Runtime, raw: Mapping[str, Any]) -> EmbeddingStats:
 
 
 def _states(runtime: Runtime) -> dict[str, int]:
-    """How many are in each state, counted where they are kept: of very many, reading each would take seconds."""
+    """The number of memories in each state, counted by the index: reading very many of them would take seconds."""
     now = runtime.now()
     counted = {
         state.value: runtime.store.documents.count(Filter(states=decay.bounds({state}, now=now)))
         for state in State
-        if state is not State.HOT  # that depends on who asks
+        if state is not State.HOT  # HOT depends on the session
     }
     return {name: count for name, count in counted.items() if count}
 
@@ -79,7 +79,7 @@ def _links(runtime: Runtime, memories: int) -> LinkStats:
         linked=len(linked),
         coverage=round(len(linked) / memories, 4) if memories else 0.0,
         average_strength=round(sum(strengths) / len(strengths), 4) if strengths else 0.0,
-        orphans=0,  # of live links; `health` finds those that have lost an end
+        orphans=0,  # live links have both ends; `health` finds links that have lost one
     )
 
 
@@ -114,9 +114,9 @@ def _folder(runtime: Runtime, name: str, group: list[Tally], most: int) -> Folde
 
 
 def health(runtime: Runtime, request: HealthRequest) -> HealthAnswer:
-    """Healthy means: files and index agree now, every vector is there, the model can be loaded, checkpoints can be
-    read, links have their targets. Of a large index the everyday call looks at what it can in a moment and says so;
-    `full` and `repair` at all."""
+    """Healthy means: files and index agree now, no vector is missing, the model can be loaded, checkpoints can be
+    read, links have their targets. On a large index a plain call checks what it can in a moment and names the checks
+    that are unfinished; `full` and `repair` check everything."""
     repair = request.repair
     repaired = _repaired(runtime) if repair else {}
     whole = repair or request.full
@@ -136,7 +136,7 @@ def health(runtime: Runtime, request: HealthRequest) -> HealthAnswer:
     for checked in every_check:
         name, messages = checked.check, checked.messages
         if messages and (checked.in_progress or (doing and name in _IN_BACKGROUND)):
-            checks[name] = finding("in-progress", problem=messages[0])  # it will not need anybody
+            checks[name] = finding("in-progress", problem=messages[0])  # needs no action
             continue
         checks[name] = _summary(messages)
         hint = checked.hint or _HINTS.get(name, "")
@@ -150,7 +150,7 @@ def health(runtime: Runtime, request: HealthRequest) -> HealthAnswer:
             problems.append(Problem(check=name, message=more, hint=hint, notice=is_notice))
         if name in unfinished and not messages:
             checks[name] = finding("ok-so-far")
-    # Where nothing can be embedded, a repair embeds nothing either.
+    # If nothing can be embedded, a repair cannot embed either.
     in_vain = _VECTORS if any(problem.check == "meaning" for problem in problems) else frozenset()
     mendable = not repair and any(problem.check in _MENDABLE - in_vain for problem in problems)
     hints = [advise("repair")] if mendable else []
@@ -169,12 +169,12 @@ def health(runtime: Runtime, request: HealthRequest) -> HealthAnswer:
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """What one check found; nothing is good."""
+    """The findings of one check; no messages means that all is well."""
 
     check: str
     messages: Sequence[Text] = ()
-    hint: Text = ""  # where the usual one would lead nowhere
-    in_progress: bool = False  # somebody is at it
+    hint: Text = ""  # replaces the usual hint where that would not help
+    in_progress: bool = False  # a process is working on it
 
 
 def _summary(messages: Sequence[Text]) -> Text:
@@ -192,7 +192,7 @@ def _verdict(serious: int, notices: int) -> Advice:
 
 
 def _repaired(runtime: Runtime) -> dict[str, int]:
-    """What was mended may be another's: an isolated session does not hear of it."""
+    """Repair the workspace; returns what was repaired, but not to an isolated caller: it may belong to another."""
     stale = len(freshness.stale(runtime))
     done = runtime.whole.care.repair(runtime.change("repair", operation.Repair()))
     if not runtime.accepts:
@@ -201,9 +201,9 @@ def _repaired(runtime: Runtime) -> dict[str, int]:
     return {} if runtime.isolated else done | ({"stale rows": stale} if stale else {})
 
 
-# Worth saying, but not a fault of the index.
+# Reported, but not a fault of the index.
 _NOTICES = {"bad files", "file warnings", "held back", "general triggers", "gone code", "sessions", "locks"}
-# What a repair can mend; the others need a person, a file or a provider.
+# The checks that a repair can fix; the others need a person, a file or a provider.
 _MENDABLE = {
     "files",
     "stale rows",
@@ -253,7 +253,7 @@ def _in_index(looked: Mapping[str, list[Text]]) -> Iterator[_Checked]:
 
 
 def _in_files(runtime: Runtime, unfinished: list[str], *, whole: bool) -> Iterator[_Checked]:
-    """Do files and index agree now, and what do the files get wrong?"""
+    """Do files and index agree now, and which files have errors?"""
     outbox = runtime.whole.outbox
     if outbox is not None:
         differ = Differences()
@@ -281,7 +281,7 @@ def _in_files(runtime: Runtime, unfinished: list[str], *, whole: bool) -> Iterat
 
 
 def _in_git(backlog: Backlog, *, isolated: bool) -> Iterator[_Checked]:
-    """Is what was accepted in git, and can the repository be read? Only admins see whose notes are late."""
+    """Are accepted changes in git, and can the repository be read? An isolated caller sees only how many are late."""
     if isolated and backlog.late:
         late = [finding("changes-not-in-git", count=len(backlog.late))]
     else:
@@ -305,13 +305,13 @@ def _files(code: str, paths: Sequence[str]) -> list[Advice]:
 
 
 def _first(names: Sequence[str]) -> tuple[str, ...] | Advice:
-    """The first of them, and how many more there are."""
+    """The first of these names, and how many more there are."""
     some, more = tuple(names[:NAMED_FILES]), len(names) - NAMED_FILES
     return finding("and-more", names=some, more=more) if more > 0 else some
 
 
 def _held_back(runtime: Runtime) -> list[Advice]:
-    """What expired or was marked outdated, by id: a list shows only the first page."""
+    """The ids of memories that expired or were marked outdated: a list would show only its first page."""
     now, raw = runtime.now(), runtime.store.care.stats()
     some_expired = raw["memories"] > runtime.store.documents.count(Filter(expired_at=now.timestamp()))
     if not some_expired and not raw["outdated"]:
@@ -339,7 +339,7 @@ def _gone_code(runtime: Runtime) -> list[Advice]:
 
 
 def _in_vectors(runtime: Runtime) -> Iterator[_Checked]:
-    """Is every vector there, and can the missing ones be made?"""
+    """Are any vectors missing, and can they be computed?"""
     if not runtime.meaning.wanted:
         return
     cause, hint = runtime.meaning.check(), runtime.meaning.advice
@@ -377,7 +377,7 @@ def _at_hand(runtime: Runtime, unfinished: list[str], *, whole: bool) -> Iterato
 
 
 def _unreadable(runtime: Runtime, unfinished: list[str], *, whole: bool) -> list[str]:
-    """Which checkpoints could not be restored: their headers, and as far as there is time all of them."""
+    """The checkpoints that could not be restored. Every header is read, the rest as far as time allows."""
     good, bad = shelf.headers(shelf_of(runtime.settings, runtime.whole), runtime.scope)
     damage, all_read = shelf.damage(good, most_bytes=None if whole else shelf.QUICK_BYTES)
     if not all_read:

@@ -1,4 +1,4 @@
-"""What happened, and can it be proved? History and ledger."""
+"""What was changed, and can it be verified? History and ledger."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _when_nothing(runtime: Runtime, memory_id: int | None, folder: str | None) -
 
 
 def _difference(entry: HistoryEntry) -> HistoryEntry:
-    """What changed, not two whole states; of what came or went, what there is to say of it."""
+    """The entry with only the fields that changed; a created or deleted memory keeps all non-empty fields."""
     before, after = entry.before, entry.after
     if before is not None and after is not None:
         changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
@@ -70,7 +70,7 @@ def _difference(entry: HistoryEntry) -> HistoryEntry:
 
 
 def _telling(state: Mapping[str, object] | None) -> Mapping[str, object] | None:
-    """Without what is empty: nothing is said by it."""
+    """The state without empty fields."""
     if state is None:
         return None
     return {name: value for name, value in state.items() if value not in (None, "", (), [], {}, False)}
@@ -82,7 +82,7 @@ def _verified(runtime: Runtime) -> LedgerState:
 
 
 def ledger_verify(runtime: Runtime, request: LedgerVerifyRequest) -> LedgerAnswer:
-    """The whole chain, whoever asks: sequences and hashes tell nothing of what they are about."""
+    """Verify the whole chain for any caller: sequences and hashes reveal nothing about the entries."""
     heads = _heads(request.head) if request.head else {}
     tally = _Tally(heads)
     broken = chain.verify(tally.through(runtime.whole.record.ledger())) or tally.compare(heads)
@@ -101,7 +101,7 @@ def ledger_verify(runtime: Runtime, request: LedgerVerifyRequest) -> LedgerAnswe
 
 
 def _heads(text: str) -> dict[int, str]:
-    """Lines that `ledger head` printed, by their sequence."""
+    """Parse lines printed by `ledger head`: hashes by sequence."""
     heads: dict[int, str] = {}
     for line in filter(None, (line.strip() for line in text.splitlines())):
         words = _HEAD.fullmatch(line)
@@ -115,7 +115,7 @@ def _heads(text: str) -> dict[int, str]:
 
 
 class _Tally:
-    """Counts entries on their way, so that the ledger is read once and never held as a whole."""
+    """Counts entries as they stream past, so that the ledger is read once and never held in memory as a whole."""
 
     def __init__(self, heads: Mapping[int, str]) -> None:
         self.entries = 0
@@ -131,7 +131,7 @@ class _Tally:
             yield entry
 
     def compare(self, heads: Mapping[int, str]) -> chain.Broken | None:
-        """A chain that was cut off or written anew holds in itself; only a head kept elsewhere tells."""
+        """Compare with heads kept elsewhere: a chain that was truncated or rewritten is consistent in itself."""
         for sequence, hash_ in sorted(heads.items()):
             if sequence > self.entries:
                 return chain.Broken(self.entries + 1, finding("ledger-cut-off", sequence=sequence))
@@ -141,7 +141,7 @@ class _Tally:
 
 
 def ledger_head(runtime: Runtime) -> LedgerAnswer:
-    """One line to keep in git: how many entries there are, and the last one's hash."""
+    """One line to keep in git: the number of entries and the last one's hash."""
     last = next(runtime.whole.record.ledger(last=True), None)
     sequence, hash_ = (last.sequence, last.hash) if last else (0, chain.GENESIS)
     return LedgerAnswer(
@@ -152,7 +152,7 @@ def ledger_head(runtime: Runtime) -> LedgerAnswer:
 def ledger_export(runtime: Runtime) -> Iterator[str]:
     """Each entry as a line of JSON that another program can verify.
 
-    An entry about what this session may not see is there with its sequence and hashes, so that the chain is whole.
+    An entry that this session may not see has only its sequence and hashes, so that the chain stays complete.
     """
     own = runtime.store.record.ledger()
     seen = next(own, None)

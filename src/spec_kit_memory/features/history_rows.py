@@ -1,6 +1,6 @@
-"""How does a memory that only history knows look as a row of a snapshot?
+"""How is a memory that only history has turned into a row of a snapshot?
 
-History has each memory's metadata and text after every change. It does not have use, what front matter said
+History has each memory's metadata and text after every change. It does not have use, the values of front matter
 before overrides, or the stamp of the file.
 """
 
@@ -18,7 +18,7 @@ from spec_kit_memory.index import rows
 
 __all__ = ["EXTRAS", "PastState", "snapshot_row"]
 
-EXTRAS = ("kept", "link", "overrides", "previous_id", "vouched")  # of a history row, beside the memory's own state
+EXTRAS = ("kept", "link", "overrides", "previous_id", "vouched")  # fields of a history row besides the memory's state
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,8 @@ class PastState:
 def snapshot_row(
     runtime: Runtime, state: PastState, text: str, *, memory: Memory | None, last_access: datetime
 ) -> dict[str, Any]:
-    """`memory` is what it is today, if it is there: its passages are the same where its words are."""
+    """The row of a past state. `memory` is the present memory, if there is one: where the text is the same, so are its
+    passages."""
     values = state.values
     document = markdown.parse(text)
     nothing = {"raw_hash": "", "stamp": [0, 0, 0]}
@@ -74,7 +75,7 @@ def _claims(document: Document) -> list[dict[str, Any]]:
 def _passages(
     runtime: Runtime, values: Mapping[str, Any], document: Document, memory: Memory | None
 ) -> list[dict[str, Any]]:
-    """Those of today where the text is the same; a conversation only grows, so its first ones are the same too."""
+    """The present passages if the text is the same; of a conversation, which only grows, those that are unchanged."""
     lines = document.text.split("\n")
     stored: Iterable[Any] = ()
     if memory and memory.content_hash == values["content_hash"]:

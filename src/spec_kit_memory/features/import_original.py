@@ -1,4 +1,4 @@
-"""What does the original system's database know of our files? Use, validations, links and history.
+"""What does the original system's database record about our files? Use, validations, links and history.
 
 Files are matched by their path below specs/. Importing the same database twice changes
 nothing: the ledger records its hash.
@@ -29,7 +29,7 @@ _NAMESPACE = uuid.UUID("5a1f6b0e-6c0c-5c1e-9a58-0e6d7d0d5b10")
 
 
 def import_(runtime: Runtime, path: Path) -> ImportAnswer:
-    """Each memory is taken over once, whatever happens on the way: a second call does what is left."""
+    """Import each memory exactly once: after an interruption, a second call does the rest."""
     original = read_original(path)
     digest = _digest(path)[:16]
     done = _done(runtime, digest)
@@ -61,7 +61,7 @@ def import_(runtime: Runtime, path: Path) -> ImportAnswer:
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """What an earlier import of the same database has taken over."""
+    """The parts that an earlier import of the same database has imported."""
 
     use: frozenset[int]
     history: bool
@@ -95,7 +95,7 @@ MatchedIds = Mapping[str, tuple[OriginalMemory, Memory]]
 
 
 def _matched(runtime: Runtime, original: OriginalData) -> dict[str, tuple[OriginalMemory, Memory]]:
-    """Every id of the original that has a memory here."""
+    """The memories of the original that have a counterpart here, by their original id."""
     here: dict[str, Memory] = {}
     for memory in runtime.store.documents.find():
         for name in (memory.path, *memory.aliases):
@@ -108,7 +108,7 @@ def _matched(runtime: Runtime, original: OriginalData) -> dict[str, tuple[Origin
 
 
 def _take_use(runtime: Runtime, old: OriginalMemory, memory: Memory, digest: str) -> None:
-    """The entry in the ledger comes first: use is never counted twice, at worst not at all."""
+    """Import use. The ledger entry is written first, so use is never counted twice; after a crash, at worst never."""
     confidence = old.confidence if old.validation_count else memory.confidence
     count = memory.validation_count + old.validation_count
     runtime.store.record.amend(memory.id, _change(runtime, digest, "use"), validation=(confidence, count))

@@ -41,18 +41,18 @@ if TYPE_CHECKING:
 Progress = Callable[[str, int, int], None]
 Cancelled = Callable[[], bool]
 
-# The tool may scan once a minute per workspace, whichever server it asks.
+# The tool may scan once a minute per workspace, counted over all of its servers.
 COOLDOWN_SECONDS = 60
-NAMED_PATHS = 3  # of each reason for which files are passed over
+NAMED_PATHS = 3  # for each reason why files are skipped
 
 
 def index(runtime: Runtime, request: IndexRequest) -> IndexAnswer:
-    """Bring the index in step. With `embed`, vectors are made before this returns."""
+    """Bring the index up to date. With `embed`, vectors are computed before this returns."""
     if runtime.accepts:
         raise AccessDenied("this server reads git by itself", hint="push: what is pushed is found within a minute")
     folder = clean_folder(request.spec_folder) if request.spec_folder else None
     if folder is not None:
-        _check_folder(runtime, folder)  # before the cooldown: a slip of the pen costs no minute
+        _check_folder(runtime, folder)  # before the cooldown: a typing error must not cost a minute
     if request.cooldown:
         _cool_down(runtime)
     started = time.perf_counter()
@@ -68,7 +68,7 @@ def index(runtime: Runtime, request: IndexRequest) -> IndexAnswer:
             cancel=request.cancelled,
         )
     text_done = time.perf_counter()
-    # All that waits is embedded, whoever it belongs to; what is said is how much of one's own that was.
+    # All waiting passages are embedded, also those outside the caller's scope; only the caller's own are reported.
     foreign = request.embed and runtime.meaning.wanted and _has_foreign_vectors(runtime)
     missing = runtime.store.care.stats()["passages"] if foreign else _without_vectors(runtime)
     passages: int | None = None
@@ -87,7 +87,7 @@ def index(runtime: Runtime, request: IndexRequest) -> IndexAnswer:
 
 
 def _has_foreign_vectors(runtime: Runtime) -> bool:
-    """Will all vectors be made anew? Not by a provider that fails to say which model it is: it fails to embed too."""
+    """Will all vectors be recomputed? Not if the provider cannot name its model: then it cannot embed either."""
     try:
         return bool(remarks.foreign_vectors(runtime))
     except ProviderUnavailable:
@@ -95,13 +95,13 @@ def _has_foreign_vectors(runtime: Runtime) -> bool:
 
 
 def _without_vectors(runtime: Runtime) -> int:
-    """Passages: those that were given up too, or they would count as embedded."""
+    """The number of passages without a vector, failed ones included: otherwise they would count as embedded."""
     stats = runtime.store.care.stats()
     return int(stats["pending_passages"]) + int(stats["failed_passages"])
 
 
 def _copied(runtime: Runtime, answer: IndexAnswer, url: str) -> IndexAnswer:
-    """All of it goes, so only who sees all of it may send it."""
+    """Copy the whole index to `url`; only a caller who sees the whole workspace may do so."""
     from spec_kit_memory.index.transfer import copy
 
     if runtime.isolated:
@@ -119,7 +119,7 @@ def _copied(runtime: Runtime, answer: IndexAnswer, url: str) -> IndexAnswer:
 
 
 def _check_folder(runtime: Runtime, start: str) -> None:
-    """Some spec folder must start so, in the index or on disk."""
+    """Raise unless the path of some spec folder, in the index or on disk, starts with `start`."""
     names = {tally.spec_folder for tally in runtime.store.documents.tally() if tally.spec_folder}
     if any(name.startswith(start) for name in names):
         return
@@ -141,7 +141,7 @@ def embed_pending(
     cancelled: Cancelled | None = None,
     report: Callable[[vector_queue.Embedded], None] = lambda done: None,
 ) -> bool:
-    """Is everything embedded that can be? A provider that is down leaves work for later."""
+    """Embed all waiting passages; returns False if that ended early, for example because the provider is down."""
     embedder = runtime.meaning.embedder() if runtime.meaning.wanted else None
     if embedder is None:
         return True
@@ -157,7 +157,7 @@ def embed_pending(
 
 
 def embed_memory(runtime: Runtime, memory_id: int) -> VectorStatus:
-    """One memory gets its vectors now, if it lacks any; a provider that fails is retried in the background."""
+    """Compute a memory's missing vectors now; if the provider fails, the background retries."""
     embedder = runtime.meaning.embedder() if runtime.meaning.wanted else None
     if embedder is not None and not runtime.meaning.down:
         try:
@@ -169,12 +169,12 @@ def embed_memory(runtime: Runtime, memory_id: int) -> VectorStatus:
             runtime.embed_soon()
     try:
         return runtime.store.documents.get(memory_id, any_presence=True).vector_status
-    except (DatabaseBusy, DatabaseCorrupt, DatabaseUnusable):  # the memory is kept, and what lacks is found again
+    except (DatabaseBusy, DatabaseCorrupt, DatabaseUnusable):  # the memory is saved; missing vectors are found later
         return VectorStatus.PENDING
 
 
 def _cool_down(runtime: Runtime) -> None:
-    """For all servers of a workspace."""
+    """Raise if any server of the workspace scanned within the last minute."""
     rows, now = runtime.whole.state_files, runtime.now()
     left = _left_by_stamp(runtime) if rows is None else rows.seconds_left("scan", now, pause_seconds=COOLDOWN_SECONDS)
     if not 0 < left <= COOLDOWN_SECONDS:
@@ -188,7 +188,7 @@ def _cool_down(runtime: Runtime) -> None:
 
 
 def _left_by_stamp(runtime: Runtime) -> float:
-    """One stamp file per workspace: its mtime is when a tool last scanned."""
+    """Seconds until the next scan may start. The mtime of a stamp file in the workspace is the time of the last one."""
     stamp = runtime.settings.state_folder / "last-scan"
     now = runtime.now().timestamp()
     try:
@@ -206,7 +206,7 @@ def _left_by_stamp(runtime: Runtime) -> float:
 def _missing_vectors(
     runtime: Runtime, status: Mapping[str, int], failures: Mapping[str, int], cause: Text, *, embedded: bool
 ) -> list[Text]:
-    """What is not embedded and why, with a next step that leads somewhere."""
+    """What is not embedded and why, with a next step that helps."""
     waiting, broken = (
         sum(status.get(name, 0) for name in names) for names in (("pending", "retry"), ("partial", "failed"))
     )
@@ -279,14 +279,14 @@ def bad_files(report: ScanReport) -> tuple[UnreadFile, ...]:
 
 
 def _with_rebuilt(runtime: Runtime, answer: IndexAnswer, rebuilt: Rebuilt) -> IndexAnswer:
-    """What could not be read comes first: it is the one thing that nobody sees later."""
+    """The answer with the result of the rebuild. Rows that could not be read come first: no later answer shows them."""
     hints: list[Text] = []
     kept, tables = None, None
     if rebuilt.kept != Path():
         kept = paths.stored_form(runtime.settings, rebuilt.kept)
         hints = [finding("old-index-kept", path=kept)]
     code = "rebuilt"
-    if not runtime.isolated:  # numbers of the whole are not for a part
+    if not runtime.isolated:  # figures about the whole index are not for isolated callers
         tables = tuple(RebuiltTable(table=name, **asdict(table)) for name, table in rebuilt.tables.items())
         losses = [_loss(name, table) for name, table in rebuilt.tables.items() if table.lost or not table.complete]
         if losses:
@@ -313,7 +313,7 @@ def _loss(name: str, table: TableReport) -> Advice:
 
 
 def _skipped(report: ScanReport) -> tuple[SkippedFiles, ...]:
-    """What is no memory, by reason; what nobody would take for one comes last."""
+    """Files that are no memories, by reason; those outside the memory folders come last."""
     groups: dict[str, list[str]] = {}
     for path, why in sorted(report.skipped, key=lambda pair: (pair[1] == OUTSIDE, pair)):
         groups.setdefault(why, []).append(path)
@@ -341,7 +341,7 @@ def _outcome(indexed: int, report: ScanReport, embedded: int, *, waiting: int) -
 
 
 def changes(report: ScanReport) -> Advice:
-    """Only what a scan changed."""
+    """A summary of the changes that a scan made."""
     counts = {
         "scan-indexed": report.new + report.modified + report.reindexed,
         "scan-moved": report.moved,

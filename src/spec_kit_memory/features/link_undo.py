@@ -1,4 +1,4 @@
-"""How does a link come back to what it was before a change?"""
+"""How is a link restored to its state before a change?"""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ __all__ = ["LinkPlan", "plan"]
 class LinkPlan:
     outcome: Advice
     apply: Callable[[Change], object]
-    is_hidden: bool = False  # an end of it is not there yet
+    is_hidden: bool = False  # one of its ends is not live yet
 
 
 def plan(runtime: Runtime, step: UndoStep, *, coming_back: frozenset[int] = frozenset()) -> LinkPlan | None:
-    """None if it is no longer as the step left it, or one of its ends is missing.
+    """Plan the change; None if the link is no longer as the step left it, or one of its ends is missing.
 
-    `coming_back` are memories that are live again by the time that the plan is applied.
+    `coming_back` are memories that will be live again when the plan is applied.
     """
     before, after = step.link_before, step.link_after
     link = after or before
     if link is None or not all(end in coming_back or _is_live(runtime, end) for end in link.ends):
         return None
     present = next((other for other in runtime.store.record.links([link.source_id]) if other.key == link.key), None)
-    hidden = not all(_is_live(runtime, end) for end in link.ends)  # then nobody could have changed it either
+    hidden = not all(_is_live(runtime, end) for end in link.ends)  # such a link cannot have been changed meanwhile
     if not hidden and not _same(present, after):
         return None
     source, target = link.ends
@@ -50,7 +50,7 @@ def plan(runtime: Runtime, step: UndoStep, *, coming_back: frozenset[int] = froz
     link_id = present.id if present is not None and present.origin is not Origin.FILE else link.id
     return LinkPlan(
         outcome("undid-link", source=source, target=target),
-        lambda change: runtime.store.record.drop_link(link_id, change),  # what a file asks for comes back by itself
+        lambda change: runtime.store.record.drop_link(link_id, change),  # a link that a file declares comes back
         hidden,
     )
 
@@ -60,7 +60,7 @@ def _is_live(runtime: Runtime, memory_id: int) -> bool:
 
 
 def _same(link: Link | None, other: Link | None) -> bool:
-    """Those that a file asks for come and go with it: to a change by hand they are as none."""
+    """Are these links equal? One that a file declares comes and goes with the file, so it counts as no link."""
     link, other = (None if link is None or link.origin is Origin.FILE else link for link in (link, other))
     if link is None or other is None:
         return link is other

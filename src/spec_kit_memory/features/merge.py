@@ -1,7 +1,7 @@
 """How do two memories become one?
 
-The remaining memory is extended by what only the other one says; a link marks the other as superseded. The original
-files of both are in the trash, and one operation records both, so that undo can restore them.
+The remaining memory gets the text that only the other one has; a link marks the other as superseded. The original
+files of both go to the trash, and one operation records both, so that undo can restore them.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ __all__ = ["Merged", "join", "merge", "obstacle", "taken_in_by", "text_of"]
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What a merge did."""
+    """The result of a merge."""
 
-    memory: Memory  # the one that stayed, as it is now
+    memory: Memory  # the remaining one, after the merge
     gone: Memory
     trashed: str | None  # where the file of the other one is
 
 
 def merge(runtime: Runtime, request: MergeRequest) -> MergeAnswer:
-    """Join two memories that somebody named: `into` stays and takes in what only the other one says."""
+    """Merge two memories that the caller named: `into` stays and gets the text that only the other one has."""
     memory_id, into = request.id, request.into
     done = join(runtime, memory_id=memory_id, into=into)
     index_workspace.embed_memory(runtime, into)
@@ -79,7 +79,7 @@ def join(runtime: Runtime, *, memory_id: int, into: int) -> Merged:
 
 
 def _join(runtime: Runtime, *, old: Memory, new: Memory) -> str | None:
-    """Both files and both rows, or none of them; returns where the file of the other one is."""
+    """Change both files and both rows, or none of them; returns where the other memory's file is now."""
     drawer = file_changes.drawer(runtime.now())
     rewritten = file_changes.rewrite(
         runtime.settings,
@@ -106,9 +106,9 @@ def _join(runtime: Runtime, *, old: Memory, new: Memory) -> str | None:
 
 
 def taken_in_by(runtime: Runtime, memory_id: int) -> Memory | None:
-    """The memory that has the text of one that was merged, by way of others that were merged since.
+    """The live memory that contains the text of a merged one, followed through later merges.
 
-    None where it was not merged, or where the caller may not see either.
+    None if the memory was not merged, or if the caller may not see one on the way.
     """
     met: set[int] = set()
     while memory_id not in met:
@@ -127,7 +127,7 @@ def taken_in_by(runtime: Runtime, memory_id: int) -> Memory | None:
 
 
 def _given_way_to(runtime: Runtime, memory_id: int) -> int | None:
-    """Of a memory that is gone: into which one it was merged when it went, if it was."""
+    """The id of the memory that a deleted one was merged into; None if it was deleted otherwise."""
     rows = runtime.store.record.history(memory_id)
     last = next((row for row in rows if row.event is Event.DELETE and row.ledger_sequence is not None), None)
     if last is None or last.ledger_sequence is None:
@@ -138,7 +138,7 @@ def _given_way_to(runtime: Runtime, memory_id: int) -> int | None:
 
 
 def _taken_over(runtime: Runtime, old: int, new: int) -> list[Link]:
-    """The links that somebody made to or from the one that goes, as links of the one that stays."""
+    """The links made by hand to or from the old memory, as links of the remaining one."""
     have = {link.key for link in runtime.store.record.links([new])}
     moved = {}
     for link in runtime.store.record.links([old]):
@@ -153,7 +153,7 @@ def _taken_over(runtime: Runtime, old: int, new: int) -> list[Link]:
 
 
 def text_of(runtime: Runtime, text: str, *, old: Memory, new: Memory) -> str:
-    """The text of the memory that stays, with what only the other one says. Line ends stay as they are."""
+    """The text of the remaining memory, with what only the other one says. Line ends stay as they are."""
     ends = "\r\n" if "\r\n" in text else "\n"
     new_document, old_document = markdown.parse(text), markdown.parse(runtime.store.documents.text(old.id))
     day = old.attributes.created_at

@@ -1,7 +1,7 @@
-"""Is there a memory already that says nearly the same?
+"""Is there already a memory that says nearly the same?
 
-Candidates come from the text index; the score compares runs of words (`core.similar`), without the form that
-our saves have in common. Nothing is merged unless the caller asked for it.
+Candidates come from the text index; the score compares runs of words (`core.similar`), without the template text
+that our saves share. Nothing is merged unless the caller requested it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from spec_kit_memory.files import disk
 # Near-copies share most words, so they are among the best text matches.
 CANDIDATES = 20
 MOST_SHOWN = 5
-# Texts of so different a length cannot share enough to be near-copies: they need not be read.
+# Texts whose lengths differ by more than this cannot be near-copies, so they are not read.
 LEAST_RATIO = 0.2
 _IN_USE = frozenset(set(Tier) - {Tier.DEPRECATED})
 _SEARCHED = Filter(tiers=_IN_USE)
@@ -32,7 +32,7 @@ _QUERY_CHARACTERS = 4000
 
 
 def similar(runtime: Runtime, text: str, *, except_id: int | None = None) -> tuple[SimilarMemory, ...]:
-    """The memories whose score with this text is at the threshold or above, best first."""
+    """The memories whose similarity to this text is at the threshold or above, best first."""
     form = _form(runtime)
     own = saved_document.own_words(text, template=form)
     signature, size = likeness.signature(own), max(1, tokens.count(body(text)))
@@ -51,7 +51,7 @@ def similar(runtime: Runtime, text: str, *, except_id: int | None = None) -> tup
 
 
 def _form(runtime: Runtime) -> frozenset[str]:
-    """The lines that every save has by the user's own template."""
+    """The lines that the user's own template adds to every save."""
     return frozenset(line.strip() for line in (disk.template(runtime.settings) or "").splitlines())
 
 
@@ -60,7 +60,7 @@ def similar_to(runtime: Runtime, memory_id: int) -> tuple[SimilarMemory, ...]:
 
 
 class ComparedText(NamedTuple):
-    """What comparing needs of a memory. A tuple of plain values: there are many, and they are kept."""
+    """The fields of a memory that a comparison needs. A tuple because many of them are kept."""
 
     memory_id: int
     content_hash: str
@@ -68,16 +68,17 @@ class ComparedText(NamedTuple):
 
 
 class Comparison:
-    """Near-duplicates among all memory files, found a little at a time. A text is looked at once, by its hash."""
+    """Near-duplicates among all memory files, found a little at a time. Results are cached by the texts' hashes."""
 
     def __init__(self) -> None:
         self._sketches: dict[str, bytes] = {}  # by content hash; the smallest hashes of its runs
         self._scores: dict[tuple[str, str], float] = {}
-        self._texts: tuple[int, list[ComparedText]] | None = None  # of a generation, until all are compared
-        self._last_pairs: tuple[int, list[tuple[Memory, Memory, float]]] | None = None  # of a generation, all compared
+        self._texts: tuple[int, list[ComparedText]] | None = None  # with their generation, until all are compared
+        self._last_pairs: tuple[int, list[tuple[Memory, Memory, float]]] | None = None  # with their generation
 
     def advance(self, runtime: Runtime, *, seconds: float | None) -> tuple[list[tuple[Memory, Memory, float]], int]:
-        """The pairs at the threshold or above, the most alike first, and how many texts are still to be looked at."""
+        """The pairs at the threshold or above, most similar first, and how many texts and pairs are still to be
+        compared."""
         generation = runtime.store.generation()
         if self._last_pairs and self._last_pairs[0] == generation:
             return self._last_pairs[1], 0
@@ -106,7 +107,7 @@ class Comparison:
         return pairs, len(left) + len(candidates)
 
     def _compared_texts(self, runtime: Runtime, generation: int) -> list[ComparedText]:
-        """Read once for all calls that go on comparing: to make ten thousand memories of rows takes 150 ms."""
+        """Cached for the calls that continue the comparison: loading ten thousand memories takes 150 ms."""
         if self._texts is None or self._texts[0] != generation:
             texts = [
                 ComparedText(memory.id, memory.content_hash, memory.tokens)
@@ -137,7 +138,7 @@ class Comparison:
 
 
 def _as_memories(runtime: Runtime, alike: Sequence[tuple[int, int, float]]) -> list[tuple[Memory, Memory, float]]:
-    """The most alike first; one may have gone since it was compared."""
+    """The pairs as memories, most similar first; without memories that were deleted since the comparison."""
     ids = list(dict.fromkeys(memory_id for one, other, _ in alike for memory_id in (one, other)))
     memories = {memory.id: memory for memory in runtime.store.documents.many(ids)}
     pairs = [
@@ -147,14 +148,14 @@ def _as_memories(runtime: Runtime, alike: Sequence[tuple[int, int, float]]) -> l
 
 
 def comparison(runtime: Runtime) -> Comparison:
-    """The one of this scope, which goes on where the last call left off."""
+    """The comparison of this scope, which continues where the last call stopped."""
     if not isinstance(runtime.view.comparison, Comparison):
         runtime.view.comparison = Comparison()
     return runtime.view.comparison
 
 
 def same(runtime: Runtime, text: str, *, spec_folder: str | None, owner: str | None) -> Memory | None:
-    """The memory of that folder and owner with exactly this text, case, spacing and dates apart."""
+    """The memory of that folder and owner with exactly this text, ignoring case, spacing and dates."""
     fingerprint = markdown.fingerprint(markdown.parse(text))
     if not fingerprint:
         return None
@@ -165,8 +166,8 @@ def same(runtime: Runtime, text: str, *, spec_folder: str | None, owner: str | N
 def same_words(
     runtime: Runtime, text: str, similar: Sequence[SimilarMemory], *, spec_folder: str | None, owner: str | None
 ) -> Memory | None:
-    """The one of the similar memories that was made of the very same words: only what a save notes of itself
-    (the commit, the day) differs."""
+    """The similar memory that was saved with exactly the same words; only details that a save adds (the commit, the
+    day) differ."""
     own = _folded(saved_document.own_words(text))
     for memory in runtime.store.documents.many([row.id for row in similar]):
         own_words = saved_document.own_words(runtime.store.documents.text(memory.id))
@@ -180,7 +181,7 @@ def _folded(text: str) -> str:
 
 
 def mergeable(runtime: Runtime, similar: Sequence[SimilarMemory], memory: Memory) -> Memory | None:
-    """The most similar memory that may give way to this one: another one of the same folder, and never a rule."""
+    """The most similar memory that may be merged into this one: another of the same folder, without an obstacle."""
     for other in runtime.store.documents.many([row.id for row in similar]):
         at_home = other.id != memory.id and other.spec_folder == memory.spec_folder
         if at_home and not merge.obstacle(other, memory):

@@ -17,12 +17,12 @@ from spec_kit_memory.requests import NumbersRequest
 
 MOST_FOLDERS = 20
 CACHE_SECONDS = 60
-# Finer where memories change most; the last one takes in all that is older.
+# Denser where memories change most; the last day includes all older memories.
 CURVE_DAYS = (0, 1, 2, 3, 5, 7, 10, 14, 21, 30, 45, 60, 75, 90, 120, 150, 180, 240, 300, 365)
 
 
 def numbers(runtime: Runtime, request: NumbersRequest) -> NumbersAnswer:
-    """Every memory is read for it, so an answer is good for a minute unless one changed."""
+    """The figures, cached for a minute or until a memory changes, because every memory is read for them."""
     key = (runtime.store.generation(), int(runtime.now().timestamp() // CACHE_SECONDS), request.days)
     cached = runtime.view.numbers
     if cached is None or cached[0] != key:
@@ -71,7 +71,7 @@ def _ordered(amounts: Iterable[Amount], names: list[str]) -> tuple[Amount, ...]:
 
 
 def _curves(runtime: Runtime, memories: Iterable[Memory], now: datetime) -> Iterator[Curve]:
-    """By days since use, whatever the model: one of states is drawn by the state that such a memory would be in."""
+    """Decay by days since use, for any model: a model of states uses the state that such a memory would be in."""
     settings = runtime.settings.decay
     counts: dict[Tier, list[int]] = defaultdict(lambda: [0] * len(CURVE_DAYS))
     for memory in memories:

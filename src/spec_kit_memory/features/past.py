@@ -1,8 +1,8 @@
-"""What would a search have found then? Memories as they were at a moment, or in a checkpoint.
+"""What would a search have found earlier? Memories as they were at a moment, or in a checkpoint.
 
-Checkpoints hold everything. A date is answered from history, which knows each memory's metadata
-and text after every change; what it does not know (use, and what came before the first index)
-is stated in the answer. The past state is rebuilt in a separate index, which is kept for further questions.
+Checkpoints contain everything. A date is answered from history, which has each memory's metadata
+and text after every change; the answer names what history lacks (use, and what came before the
+first index). The past state is rebuilt in a separate index, which is kept for further queries.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from spec_kit_memory.index.snapshot_check import FORMAT
 from spec_kit_memory.requests import SearchRequest as Request
 
 MOST_MOMENTS = 2  # rebuilt moments per process
-# Texts that changed since have no vectors any more. So many are computed at once, the rest is matched by words.
+# Earlier versions of texts have no vectors any more. So many are computed; the rest are matched by words.
 EMBEDDED_NOW = 128
 _PAGE = 500
 _DAY = re.compile(r"\d{4}-\d{1,2}-\d{1,2}")
@@ -43,11 +43,11 @@ def search(runtime: Runtime, request: Request) -> SearchAnswer:
     queries.check(request.query, request.concepts)
     with _one_at_a_time:
         past = _pasts(runtime).at(runtime, request.as_of or "")
-        # A session is about what is shown now: the past neither reads nor changes it.
+        # A session belongs to the present: a search in the past neither reads nor changes it.
         past_request = replace(request, as_of=None, session_id=None)
         answer = search_answer.answer_from(past.runtime.for_caller(runtime.caller), past_request)
     when = _iso(past.moment)
-    # An empty past is no reason to index anything now, and other words would find no more.
+    # If nothing was known then, advice to index now or to use other words would not help.
     has_files = bool(answer.stats["totalFiles"])
     hints = answer.advice if has_files else (finding("nothing-was-known"),)
     return replace(
@@ -62,7 +62,7 @@ def search(runtime: Runtime, request: Request) -> SearchAnswer:
 
 
 def moment(runtime: Runtime, as_of: str) -> str:
-    """When that was: a checkpoint is known by its name only where it was made."""
+    """The moment that `as_of` means, as an ISO time: a checkpoint's name is known only in its own workspace."""
     with _one_at_a_time:
         return _pasts(runtime).at(runtime, as_of).moment.astimezone(UTC).isoformat()
 
@@ -78,7 +78,7 @@ def _pasts(runtime: Runtime) -> Pasts:
 
 @dataclass(slots=True)
 class _Moment:
-    """One rebuilt past: a store in a folder of its own, and what it cannot know."""
+    """One rebuilt past: an index in a folder of its own, and hints on what it lacks."""
 
     moment: datetime
     name: str
@@ -92,7 +92,7 @@ class _Moment:
 
 
 class Pasts:
-    """The moments of this process, the latest last. Each is what one scope knew then."""
+    """The rebuilt moments of this process, the latest last. Each contains what one scope could see then."""
 
     def __init__(self) -> None:
         self._cache: dict[tuple[str, int, Scope], _Moment] = {}
@@ -100,7 +100,7 @@ class Pasts:
     def at(self, runtime: Runtime, as_of: str) -> _Moment:
         key = (as_of, runtime.whole.generation(), runtime.scope)
         if key not in self._cache:
-            # Older generations first: they are never asked for again.
+            # Older generations first: they are never needed again.
             for old in [other for other in self._cache if other[1] != key[1]] + list(self._cache)[: 1 - MOST_MOMENTS]:
                 if old in self._cache:
                     self._cache.pop(old).close()
@@ -114,7 +114,7 @@ class Pasts:
 
 @dataclass(slots=True)
 class _PastRows:
-    """What a source of the past has: snapshot rows, when they are of, and what they lack."""
+    """The data of one source of the past: snapshot rows, their moment, and hints on what they lack."""
 
     moment: datetime
     rows: Iterator[Mapping[str, Any]]
@@ -155,7 +155,7 @@ def _rebuilt_in(folder: PastFolder, runtime: Runtime, rows: _PastRows) -> _Momen
 
 
 def _give_vectors(runtime: Runtime, store: Index) -> None:
-    """Vectors are keyed by words: what says the same today has its vector."""
+    """Copy the present vectors of all passages whose text is the same: vectors are keyed by the hash of the text."""
     model = runtime.whole.care.stats()
     if model["model"] is None:
         return
@@ -178,7 +178,7 @@ def _embed(runtime: Runtime, store: Index, settings: Any) -> None:
         if embedder is not None:
             vector_queue.embed_pending(store, embedder, settings=settings, limit=EMBEDDED_NOW)
     except SpecKitMemoryError as error:
-        runtime.meaning.failed(error)  # the answer is by text and says so
+        runtime.meaning.failed(error)  # the answer uses text only and says so
 
 
 # --- which moment -----------------------------------------------------------------------
@@ -195,7 +195,7 @@ def _moment_of(runtime: Runtime, as_of: str) -> datetime:
     if moment > now:
         raise OutOfRange(f"{as_of} is in the future", hint=advise("earlier-moment", now=_iso(now)))
     if _DAY.fullmatch(as_of.strip()):
-        # A day means all that was known when it ended.
+        # A day means its end.
         moment = min(now, moment + timedelta(days=1) - timedelta(microseconds=1))
     return moment
 
@@ -219,7 +219,7 @@ def _from_checkpoint(runtime: Runtime, name: str) -> _PastRows | None:
 
 
 def _from_history(runtime: Runtime, moment: datetime) -> _PastRows:
-    # History comes newest first; its order, not its times, says what followed what.
+    # History is sorted newest first; its order, not its times, is the order of the changes.
     history = runtime.store.record.history()[::-1]
     states, links = _replay(history, moment)
     texts = {
@@ -241,7 +241,7 @@ def _replay(
     for entry in history:
         values = entry.after if entry.event is not Event.DELETE else entry.before
         if entry.at > moment or not values or "content_hash" not in values:
-            continue  # later, or taken over from another system that kept less
+            continue  # later, or imported from another system that recorded less
         if entry.event is Event.DELETE:
             states.pop(entry.memory_id, None)
         else:
@@ -255,7 +255,7 @@ def _replay_link(links: dict[tuple[int, int, str], Mapping[str, Any]], entry: Hi
     after: Any = (entry.after or {}).get("link")
     if before and not after:
         links.pop(_key(before), None)
-    if after and after["origin"] != "file":  # those of files follow from their text
+    if after and after["origin"] != "file":  # links of files are derived from their text
         links[_key(after)] = after
 
 
@@ -270,7 +270,7 @@ def _rows(
     links: Mapping[tuple[int, int, str], Mapping[str, Any]],
     moment: datetime,
 ) -> Iterator[dict[str, Any]]:
-    """The past in the form of a snapshot."""
+    """The past state as rows of a snapshot."""
     yield {"kind": "header", "format": FORMAT, "instance": "past", "model": None}
     now = {memory.id: memory for memory in runtime.store.documents.find()}
     for id_, text in texts.items():
@@ -284,7 +284,7 @@ def _rows(
 
 
 def _last_use(state: PastState, memory: Memory | None, moment: datetime) -> datetime:
-    """The last use where it was before the moment, else the last change: use has no history."""
+    """The last use if it was before the moment, else the last change: there is no history of use."""
     if memory and memory.last_access and memory.last_access <= moment:
         return max(memory.last_access, state.at)
     return state.at

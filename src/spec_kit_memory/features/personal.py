@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 PERSONAL = "personal"
-# What the vault may take of an answer, where it has something to say.
+# The vault gets one part in so many of an answer's budget, if it has an answer.
 SHARE_DIVISOR = 4
 RULES_MOST, RULES_TOKENS = 3, 500
 _IDS = ("id", "memory_id", "source_id", "target_id", "into")
@@ -39,7 +39,7 @@ def is_personal(memory_id: int) -> bool:
 
 
 def names_personal(request: Request) -> bool:
-    """Is a request about memories of the vault? One about both is refused."""
+    """Is a request about memories of the vault? One that names memories of both is refused."""
     ids = [value for name in _IDS if isinstance(value := getattr(request, name, None), int)]
     vaults = {is_personal(value) for value in ids}
     if vaults == {True, False}:
@@ -52,17 +52,17 @@ def names_personal(request: Request) -> bool:
 
 
 def share(request: SearchRequest, max_tokens: int) -> SearchRequest:
-    """What is asked of the vault."""
+    """The request to the vault: the same, with the vault's share of the budget."""
     return request.replace(max_tokens=max(100, max_tokens // SHARE_DIVISOR))
 
 
 def answers(answer: SearchAnswer) -> bool:
-    """Does the vault have more than the nearest that there is?"""
+    """Does the vault's answer contain a real match, rather than merely the nearest memories?"""
     return any(result.match is None or result.match > calibration.UNCLEAR for result in answer.results)
 
 
 def joined_search(project: SearchAnswer, own: SearchAnswer, *, limit: int) -> SearchAnswer:
-    """Both by score, each in its own order; the project's rules first, under one cap."""
+    """Merge the results by score, each side in its own order; the project's rules come first, under one limit."""
     marked = [replace(result, vault=PERSONAL) for result in own.results if _is_answer(result)]
     results = _by_score(list(project.results), marked)[:limit]
     personal_count = sum(result.vault == PERSONAL for result in results)
@@ -119,7 +119,7 @@ def _with_personal(project: SearchAnswer | TriggerAnswer, count: int) -> Advice:
 
 
 def joined_context(project: ContextAnswer, own: ContextAnswer, *, max_tokens: int) -> ContextAnswer:
-    """The project's context, then what personal memory adds, if there is room."""
+    """The project's context, followed by that of personal memory if there is room."""
     if not own.parts:
         return project
     text = f"{project.text}\n\n# Personal memory\n\n{own.text}" if project.text else own.text

@@ -1,7 +1,7 @@
-"""What does a memory say, and what is there? load, get, list.
+"""What does a memory say, and which memories exist? load, get, list.
 
-Both readers look at the file first: if it changed since it was indexed, it is indexed
-again, so what is returned is what the file says now and the lines are true.
+`load` and `get` check the file first: if it changed since it was indexed, it is indexed
+again, so the returned text and line numbers are those of the file now.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.parameter_values import memory_id
 from spec_kit_memory.requests import GetRequest, ListRequest, LoadRequest
 
-_CUT_BYTES = 4  # the newline before a line that is cut, and the "…" behind it
-GET_TOKENS = 25_000  # of one call; what is longer is read in parts
-# "42-56", and as editors, links and lists write it: L42-L56, 42:56, 42..56, [42, 56].
+_CUT_BYTES = 4  # the newline before a clipped line, and the "…" after it
+GET_TOKENS = 25_000  # per call; a longer text is read in parts
+# "42-56", and the forms used by editors, links and lists: L42-L56, 42:56, 42..56, [42, 56].
 _RANGE = re.compile(r"\s*[\[(]?\s*L?(\d{1,9})(?:\s*(-|–|:|,|\.\.|to)\s*L?(\d{0,9}))?\s*[\])]?\s*", re.IGNORECASE)
 _PLACE = re.compile(r"(.+?\.\w+)(?::|#)(L?\d{1,9}(?:-L?\d{0,9})?)")
 
 
 def load(runtime: Runtime, request: LoadRequest) -> LoadAnswer:
-    """One memory's text, or one of its sections; deprecated ones too."""
+    """The text of a memory, also of a deprecated one, or of one of its sections."""
     target = _target(runtime, request)
     anchor_id = request.anchor_id
     older = freshness.refresh(runtime, target.path)
@@ -76,7 +76,7 @@ def load(runtime: Runtime, request: LoadRequest) -> LoadAnswer:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines of a file; the newline at its end begins none."""
+    """The lines of a file; the newline at its end does not start another."""
     lines = text.split("\n")
     return lines[:-1] if len(lines) > 1 and not lines[-1] else lines
 
@@ -95,7 +95,7 @@ def _target(runtime: Runtime, request: LoadRequest) -> Memory:
 
 
 def _newest_with(runtime: Runtime, folder: str, anchor_id: str) -> Memory:
-    """The newest memory of a folder that has that section, before its spec documents."""
+    """The newest memory of a folder that has that section; spec documents only if no memory has it."""
     everything = runtime.store.documents.find(Filter(spec_folder=folder))
     everything.sort(key=lambda memory: memory.source is not Source.MEMORY)  # stable: newest first among each
     for memory in everything:
@@ -130,9 +130,10 @@ def _no_anchor(where: str, anchor_id: str, names: Iterable[str]) -> AnchorNotFou
 
 
 def _up_to(lines: list[str], first: int, last: int, budget_tokens: int) -> tuple[str, int, list[Text]]:
-    """Whole lines within the budget and the beginning of one that is too long for it; the last line; what was cut."""
+    """Returns the lines that fit, ending with the beginning of a line that is too long; the last line's number; and
+    remarks on a clipped line."""
     if last < first:
-        return "", last, []  # a section with nothing in it
+        return "", last, []  # an empty section
     if len(lines[first - 1].encode("utf-8", "surrogatepass")) > budget_tokens * 4:
         line = lines[first - 1]
         part = line.encode("utf-8", "surrogatepass")[: budget_tokens * 4].decode("utf-8", "ignore")
@@ -156,7 +157,7 @@ def _cut_line(number: int, part: str, line: str) -> Text:
 
 
 def get(runtime: Runtime, request: GetRequest) -> GetAnswer:
-    """Exactly those lines of a memory, redacted as search shows them."""
+    """Exactly the requested lines of a memory, redacted as in search results."""
     request = _spelled_out(runtime, request)
     stored = freshness.stored_path(runtime, request.path)
     older = freshness.refresh(runtime, stored)
@@ -186,7 +187,7 @@ def get(runtime: Runtime, request: GetRequest) -> GetAnswer:
 
 
 def _spelled_out(runtime: Runtime, request: GetRequest) -> GetRequest:
-    """Path and lines, also where the path is an id, or says the lines too: memory/on-call.md:3-9."""
+    """Resolve a path that is an id, or that includes lines, as in memory/on-call.md:3-9."""
     if id_ := memory_id(request.path):
         return request.replace(path=runtime.store.documents.get(id_).path)
     place = _PLACE.fullmatch(request.path) if request.lines is None and request.from_ is None else None
@@ -212,7 +213,7 @@ def _requested_lines(request: GetRequest, total: int) -> tuple[int, int]:
 
 
 _UNDATED = datetime.min.replace(tzinfo=UTC)  # last
-# As the index orders them; of equals the larger id first.
+# The same orders as in the index; ties go to the larger id.
 _ORDER: Mapping[str, Callable[[Memory], tuple[Any, int]]] = {
     "created_at": lambda memory: (memory.attributes.created_at or _UNDATED, memory.id),
     "updated_at": lambda memory: (memory.updated_at, memory.id),
@@ -221,7 +222,7 @@ _ORDER: Mapping[str, Callable[[Memory], tuple[Any, int]]] = {
 
 
 def list_(runtime: Runtime, request: ListRequest, *, personal: Runtime | None = None) -> ListAnswer:
-    """`personal`: the user's own vault, whose memories are listed among the project's, by the same order."""
+    """A page of memories. `personal`: the user's vault, whose memories are sorted in among the project's."""
     states = frozenset({State(request.state_filter)} if request.state_filter else ())
     where = Filter(
         spec_folder=clean_folder(request.spec_folder) if request.spec_folder else None,
@@ -234,7 +235,7 @@ def list_(runtime: Runtime, request: ListRequest, *, personal: Runtime | None = 
     presence = Presence.FORGOTTEN if forgotten else Presence.LIVE
     vaults = [runtime] if personal is None else [runtime, personal]
     total = sum(vault.store.documents.count(where, presence=presence) for vault in vaults)
-    # Of one vault the index passes over the first ones; of two, they are known after merging.
+    # With one vault the index skips the offset; with two, the offset applies after merging.
     last, passed_over = offset + request.limit, offset if personal is None else 0
     listed = (
         vault.store.documents.find(
@@ -286,7 +287,7 @@ def list_(runtime: Runtime, request: ListRequest, *, personal: Runtime | None = 
 
 
 def _when_empty(runtime: Runtime, folder: str | None) -> Text:
-    """What to do where a list has nothing to show."""
+    """Advice for an empty list."""
     if not runtime.store.documents.count():
         return advise("index-workspace")
     if folder and not runtime.store.documents.count(Filter(spec_folder=folder)):

@@ -17,7 +17,7 @@ _WAITING = (VectorStatus.PENDING, VectorStatus.RETRY)
 
 
 def held_back(runtime: Runtime, memory: Memory) -> Advice | None:
-    """Why search leaves this memory out, and what finds it; None if it does not."""
+    """Why search leaves this memory out, and how to find it; None if search shows it."""
     expires_at = memory.attributes.expires_at
     if memory.tier is Tier.DEPRECATED:
         return advise("only-by-tier")
@@ -31,16 +31,16 @@ def held_back(runtime: Runtime, memory: Memory) -> Advice | None:
 
 
 def vector_cause(runtime: Runtime) -> Text:
-    """Why nothing can be embedded now, as far as any process knows; "" if nothing stands in the way."""
+    """Why nothing can be embedded now, as far as any process knows; "" if there is no problem."""
     if not runtime.meaning.wanted:
         return ""
     return runtime.meaning.problem or str(runtime.store.care.stats()["provider_failure"] or "")
 
 
 def foreign_vectors(runtime: Runtime, dimensions: int | None = None) -> Text:
-    """Why the vectors of the index cannot be compared with those made now; "" if they are of the same model.
+    """Why the vectors of the index cannot be compared with new ones; "" if they are of the same model.
 
-    Without `dimensions` only the model is compared: some providers tell theirs only when asked.
+    Without `dimensions` only the model is compared: finding out the dimensions takes a request to some providers.
     """
     stored, embedder = runtime.store.care.stats(), runtime.meaning.embedder()
     if embedder is None or not stored["weights_hash"]:

@@ -1,4 +1,4 @@
-"""How is each memory that a search found shown: which lines, which fields, within the token budget of the answer?"""
+"""Which lines and fields of each found memory are shown within the token budget of the answer?"""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ENOUGH_TOKENS = 1500
 
 @dataclass
 class ResultBuilder:
-    """Makes the results of one answer; what this session was sent before is not sent again."""
+    """Builds the results of one answer; text that this session was sent before is not sent again."""
 
     runtime: Runtime
     request: Request
@@ -47,9 +47,9 @@ class ResultBuilder:
         self._sent_ranges_by_id: dict[int, list[tuple[int, int]]] = {}
         self._shown_hashes: set[str] = set()
         self._neighbours_by_id: dict[int, tuple[Memory | None, Memory | None]] = {}
-        self._optional: dict[int, dict[str, int]] = {}  # of each result, what is said of it if there is room
-        self.tokens_saved = 0  # tokens, by sending sections only
-        self.sections_left_out = 0  # sections for which there was no room
+        self._optional: dict[int, dict[str, int]] = {}  # for each result, the sizes of the fields added if they fit
+        self.tokens_saved = 0  # tokens saved by sending sections only
+        self.sections_left_out = 0  # sections that did not fit
 
     def results(self, candidates: Sequence[RankedMemory], room: int) -> list[Result]:
         self._opened = self.runtime.opened_together([ranked.memory for ranked in candidates])
@@ -97,7 +97,7 @@ class ResultBuilder:
             id=ranked.memory.id,
             lines=opened.layout.lines,
             offsets=opened.offsets,
-            # Room is given by relevance alone: importance and age are no reason to show more of a text.
+            # Room is divided by relevance alone: importance and age are no reason to show more of a text.
             pieces=[Piece(*opened.layout.place(p), s.by_relevance) for p, s in fresh],
             apart=ranked.memory.source is Source.CHAT,
             wholes=[Piece(*opened.layout.laid(first, last), ranked.scored.by_relevance + 1) for first, last in wholes],
@@ -107,7 +107,7 @@ class ResultBuilder:
         )
 
     def _passages_of(self, memory_id: int) -> Sequence[StoredPassage]:
-        """All passages of a result. Those of all results are read together, as a session needs them of each."""
+        """All passages of a result. Those of all results are read with one query, as a session needs them all."""
         if memory_id not in self._all_passages_by_id:
             wanted = {memory_id, *self._opened}.difference(self._all_passages_by_id)
             self._all_passages_by_id |= {id_: [] for id_ in wanted}
@@ -133,7 +133,7 @@ class ResultBuilder:
         return passage.hash in self._sent_marks or self._lines_were_sent(ranked, passage.first_line, passage.last_line)
 
     def _unsent(self, ranked: RankedMemory) -> list[tuple[int, int]]:
-        """The lines of a memory's text that this session does not have: all, where nothing was sent."""
+        """The lines of a memory's text that this session was not sent yet."""
         opened = self._opened[ranked.memory.id]
         first, last = opened.outline.body_first_line, len(opened.lines)
         left: list[tuple[int, int]] = []
@@ -148,7 +148,7 @@ class ResultBuilder:
         """Bytes of a result without its texts, with its neighbours if they were requested."""
         sizes = answer_json.field_sizes(self._widest(ranked))
         optional = {name: sizes[name] for name in OPTIONAL_FIELDS if name in sizes}
-        is_file = ranked.memory.source is not Source.CHAT  # a conversation's title is only how it began
+        is_file = ranked.memory.source is not Source.CHAT  # a conversation's title is only its beginning
         if self.frame.ample:
             optional.pop("id")
         if self.frame.roomy:
@@ -160,11 +160,11 @@ class ResultBuilder:
         self._optional[ranked.memory.id] = optional
         layout = self.runtime.opened(ranked.memory).layout
         parts = len(ranked.matched) if layout.last_line != len(layout.lines) else 0
-        signs = parts * 2 * len("…".encode())  # parts of long lines are shown with a sign at each end
+        signs = parts * 2 * len("…".encode())  # parts of long lines are shown with "…" at both ends
         return len("{}") + sum(sizes.values()) - sum(optional.values()) + signs + self._neighbours_bytes(ranked.memory)
 
     def _widest(self, ranked: RankedMemory) -> Result:
-        """A result with the longest values that its fields may get, without texts."""
+        """A result with the longest values that its fields can have, without texts."""
         last = len(self.runtime.opened(ranked.memory).lines)
         near = self._neighbours_of(ranked.memory)
         sent_ranges = [_sent_line(*lines) for lines in self._sent_ranges(ranked)]
@@ -398,7 +398,7 @@ def _ranges(opened: OpenedText, sent_ranges: Sequence[tuple[int, int]]) -> list[
 
 
 def _in_lines(packed: Packed, layout: LineLayout) -> Packed:
-    """What is shown, by the line numbers of the file; a part of a line counts as clipped."""
+    """The shown text with the line numbers of the file; a part of a line counts as clipped."""
     return replace(packed, shown=tuple(_in_real_lines(part, layout) for part in packed.shown))
 
 
@@ -528,7 +528,7 @@ def _clipper(keywords: Sequence[str]) -> packing.Clip:
         for start in (_clip_start(line, positions, room // 2), 0):
             before = "…" if start else ""
             short = tokens.clip(line[start:], (room - len('""') - len(f"{before}…".encode())) // tokens.BYTES_PER_TOKEN)
-            while short and tokens.quoted(f"{before}{short}…") > room:  # it has what JSON writes with more
+            while short and tokens.quoted(f"{before}{short}…") > room:  # JSON escapes some characters
                 short = short[: len(short) * 3 // 4].rstrip()
             if short:
                 return f"{before}{short}…", tokens.quoted(f"{before}{short}…")
@@ -538,7 +538,7 @@ def _clipper(keywords: Sequence[str]) -> packing.Clip:
 
 
 def _clip_start(line: str, positions: Sequence[int], width: int) -> int:
-    """Start of the stretch with the most of these positions; 0 where the beginning of the line has as many."""
+    """Start of the stretch with the most of these positions; 0 if the beginning of the line has as many."""
     best = max(positions, key=lambda at: (sum(at <= other < at + width for other in positions), -at), default=0)
     if best < width:
         return 0

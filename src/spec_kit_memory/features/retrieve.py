@@ -23,21 +23,21 @@ from spec_kit_memory.features import remarks
 from spec_kit_memory.features.runtime import Runtime
 
 LEAST_PASSAGES = 40
-_PLACE, _SCORE = itemgetter(0, 1), itemgetter(0, 2)  # of a hit, by its passage
+_PLACE, _SCORE = itemgetter(0, 1), itemgetter(0, 2)  # a hit's passage id with its memory id, and with its score
 
 
 class Reach(NamedTuple):
-    """How far a question looks: measured in docs/explain/ranking.md."""
+    """How many candidates a question considers; docs/explain/ranking.md has the measurements."""
 
     depth: int  # candidates of each leg
     # The number of candidates that are compared word by word.
     passages: int
     tokens: int
-    outside: int  # candidates of those that a state or an expiry excludes
+    outside: int  # candidates among the passages that a state or an expiry excludes
 
 
 ALONE = Reach(depth=300, passages=160, tokens=24_000, outside=40)
-# Fewer with several texts: they agree early on what is good, and each costs as much as the query.
+# Fewer with several texts: their best candidates are mostly the same, and each text costs as much as the query.
 HELPED = Reach(depth=100, passages=60, tokens=12_000, outside=20)
 
 
@@ -49,11 +49,11 @@ class TextHits:
         # By passage id.
         self.text = dict(map(_SCORE, by_text))
         self.vector = dict(map(_SCORE, by_vector))
-        # A vector below the depth of its leg is at most as near as the last one in it.
+        # A passage that the vector leg did not return is at most as near as the last one that it returned.
         self.last_vector = by_vector[-1].score if by_vector else 0.0
 
     def estimates(self) -> dict[int, float]:
-        """How likely each passage is wanted."""
+        """An estimate of each passage's relevance."""
         vector, last = self.vector, self.last_vector
         return vector | {id_: relevance.estimate(score, vector.get(id_, last)) for id_, score in self.text.items()}
 
@@ -71,11 +71,11 @@ class Hits:
         self.estimates = self._estimate()
 
     def promising(self) -> list[int]:
-        """Passage ids by estimate, highest first; of equal ones the smaller id."""
+        """Passage ids by estimate, highest first; ties go to the smaller id."""
         return sorted(sorted(self.estimates), key=self.estimates.__getitem__, reverse=True)
 
     def _estimate(self) -> dict[int, float]:
-        """How likely each passage is wanted, on average over the texts."""
+        """The estimate of each passage's relevance, averaged over the texts."""
         if len(self.texts) == 1:
             return self.texts[0].estimates()
         total = dict.fromkeys(self.memory_of, 0.0)
@@ -109,7 +109,7 @@ class Reading(NamedTuple):
     words: np.ndarray | None  # as `relevance.fuse` takes them, a column for each candidate
 
     def beside(self, other: Reading) -> Reading:
-        """With further candidates."""
+        """This reading together with the candidates of another."""
         candidates = [*self.candidates, *other.candidates]
         if self.words is None or other.words is None:
             return Reading(candidates, None)
@@ -122,7 +122,7 @@ class Pool:
 
     relevance: Fused
     passages: Mapping[int, StoredPassage]
-    hits: Hits  # those left out of the pool included
+    hits: Hits  # including those that are not candidates
     match: Mapping[int, float | None]  # passage id -> match; empty where the model has no curve
     readings: Sequence[Reading]  # one for each text
     method: str  # hybrid | text | vector
@@ -148,9 +148,9 @@ class Pool:
 
 
 class Question:
-    """A query, and the same in other words, as both legs need them, asked of several filters.
+    """A query and its paraphrases, prepared for both legs, and used with several filters.
 
-    All texts are embedded once and in one call, beside what the text leg does.
+    All texts are embedded once and in one call, while the text leg searches.
     """
 
     def __init__(self, runtime: Runtime, texts: Sequence[Query], *, mode: str) -> None:
@@ -164,9 +164,9 @@ class Question:
 
     @property
     def embeddings(self) -> Sequence[QueryEmbedding]:
-        """One for each text, or none. Waits for them once.
+        """One embedding for each text, or none. The first access waits for them.
 
-        Not a cached property: before Python 3.12 all of these wait for one another.
+        Not a cached property: before Python 3.12 those of all instances share one lock.
         """
         if self._started is not None:
             self._embeddings, self._started = self._runtime.meaning.end(self._started), None
@@ -174,7 +174,7 @@ class Question:
                 why = (
                     remarks.foreign_vectors(self._runtime, len(self._embeddings[0].vector)) if self._embeddings else ""
                 )
-            except ProviderUnavailable as error:  # the provider does not answer which model it is
+            except ProviderUnavailable as error:  # the provider does not name its model
                 self._runtime.meaning.failed(error)
                 self._embeddings = ()
             else:
@@ -213,7 +213,7 @@ def look(runtime: Runtime, question: Question, where: Filter) -> Hits:
 
 
 def match(runtime: Runtime, question: Question, where: Filter, *, results: int = 1) -> Pool:
-    """The best passages within `where`, by text and by meaning; enough for so many results, if as many match."""
+    """The best passages within `where`, by text and by meaning; enough for `results`, if as many match."""
     hits = look(runtime, question, where)
     plain = runtime.settings.search.fusion == "rrf"
     passages = _every(runtime, hits) if plain else _promising(runtime, hits, question.reach, results=results)
@@ -224,10 +224,10 @@ def match(runtime: Runtime, question: Question, where: Filter, *, results: int =
 
 
 def led_to_sections(pool: Pool, passages_of: Callable[[int], Sequence[StoredPassage]]) -> Pool:
-    """The pool with each matched question in the shape of a section: the best of its memory, by what the pool knows.
+    """The pool with each matched question replaced by a section: the best candidate of the same memory.
 
-    The section is as relevant as the better of the two. Where none of its memory is a candidate, the question itself
-    says which section has most of its words.
+    The section gets the relevance of the better of the two. If no section of the memory is a candidate, the section
+    that the question belongs to is added.
     """
     question_passages = [passage for passage in pool.passages.values() if passage.question]
     if not question_passages:
@@ -316,7 +316,7 @@ def _fuse(runtime: Runtime, readings: Sequence[Reading]) -> Fused:
 
 
 def _match(runtime: Runtime, question: Question, hits: Hits, readings: Sequence[Reading]) -> dict[int, float | None]:
-    """The match of each candidate with the text that it answers best; empty where the model has no curve."""
+    """The match of each candidate with the text that it answers best; empty if the model has no calibration curve."""
     embedder = runtime.meaning.embedder() if question.embeddings else None
     curve = calibration.CURVES.get(embedder.name) if embedder else None
     passages = runtime.store.care.stats()["passages"] if curve else 0
@@ -340,10 +340,10 @@ def _every(runtime: Runtime, hits: Hits) -> dict[int, StoredPassage]:
 
 
 def _promising(runtime: Runtime, hits: Hits, reach: Reach, *, results: int) -> dict[int, StoredPassage]:
-    """The candidates worth a close look, most promising first: so many passages, so many tokens of them.
+    """The candidates to compare closely, most promising first, up to a number of passages and of tokens.
 
-    At least as many passages as results were asked for; and of each further memory its best passage,
-    until there are as many memories.
+    There are at least as many passages as `results`, and the best passages of further memories
+    are added until there are as many memories.
     """
     ordered = hits.promising()
     least, room = max(LEAST_PASSAGES, results), reach.tokens
@@ -365,7 +365,7 @@ def _promising(runtime: Runtime, hits: Hits, reach: Reach, *, results: int) -> d
 
 
 def _in_turn(runtime: Runtime, ids: Sequence[int]) -> Iterator[StoredPassage]:
-    """Read passages a few at a time, as mostly not all of them are needed."""
+    """Read passages a few at a time, because usually not all of them are needed."""
     for at in range(0, len(ids), LEAST_PASSAGES):
         yield from runtime.store.documents.passages(ids[at : at + LEAST_PASSAGES])
 
