@@ -49,11 +49,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# After a failure the provider is not called for this long; searches use text only.
+# After a failure the provider is not called for this long; searches use text only meanwhile.
 RETRY_SECONDS = 30.0
 MAIN_CHECKOUT = "main"  # `checkout` of results that come from the main checkout of a worktree
-# A provider has a deadline of its own. This one also holds for what it cannot bound: a model that is slow to load,
-# headers that come a byte at a time.
+# A provider has its own deadline. This one also covers what that cannot limit: a model that is slow to load, headers
+# that arrive a byte at a time.
 PATIENCE_SECONDS = 10
 # The number of scopes whose phrases, rules and answers are cached.
 MOST_VIEWS = 64
@@ -83,7 +83,7 @@ class Meaning:
 
     @property
     def down(self) -> bool:
-        """Did it fail a moment ago? A clock that is set back must not extend that pause."""
+        """Did it fail within the last `RETRY_SECONDS`? A clock that is set back must not extend that pause."""
         if self._failed_at is None:
             return False
         return 0 <= (self._now() - self._failed_at).total_seconds() < RETRY_SECONDS
@@ -97,19 +97,19 @@ class Meaning:
             return self._embedder
 
     def begin(self, texts: Sequence[str]) -> Future[list[QueryEmbedding]] | None:
-        """Embed texts while the caller goes on; None while earlier ones are stuck: threads must not pile up."""
+        """Embed texts on another thread; None while earlier calls are stuck, as threads must not pile up."""
         with self._lock:
             self._stuck = [future for future in self._stuck if not future.done()]
             if self._stuck:
                 return None
-        from concurrent.futures import Future  # a hook that only matches triggers embeds nothing
+        from concurrent.futures import Future  # imported here, as a hook that only matches triggers embeds nothing
 
         future: Future[list[QueryEmbedding]] = Future()
 
         def run() -> None:
             try:
                 future.set_result(self.queries(texts))
-            except BaseException as error:  # a fault of ours: recorded here, raised where the result is read
+            except BaseException as error:  # a bug: stored here, raised where the result is read
                 future.set_exception(error)
                 raise
 
@@ -131,7 +131,7 @@ class Meaning:
             return []
 
     def queries(self, texts: Sequence[str]) -> list[QueryEmbedding]:
-        """The vectors of these texts; none where it fails, with the reason in `problem`."""
+        """The vectors of these texts; none on failure, with the reason in `problem`."""
         if not self.wanted:
             self.problem = finding("semantic-search-off")
             return []
@@ -162,9 +162,10 @@ class Meaning:
 
 
 class OpenedText:
-    """A memory's text as it was indexed; its structure is found when first asked for.
+    """A memory's text as it was indexed; its structure is computed on first use.
 
-    Without cached properties: before Python 3.12 all objects of a class share their lock, and a fork may inherit it.
+    Not with cached properties: before Python 3.12 all objects of a class share one lock, and a fork may inherit it
+    locked.
     """
 
     def __init__(self, text: str) -> None:
@@ -199,7 +200,7 @@ class OpenedText:
 
 
 class Shelf:
-    """A cache of texts that were shown lately, by content hash, so that no entry can be stale."""
+    """A cache of recently shown texts, by content hash, so that no entry can be stale."""
 
     MOST_CHARACTERS = 4_000_000
 
@@ -255,7 +256,7 @@ class SearchCache:
 
 @dataclass(slots=True)
 class FolderOverview:
-    """What `features.folder_overview` made: all rows of a generation, and of texts by hash what they are about."""
+    """The cache of `features.folder_overview`: all rows with their generation, and descriptions by content hash."""
 
     rows: tuple[int, tuple[FolderRow, ...]] | None = None
     abouts: dict[str, str] = field(default_factory=dict)
@@ -268,11 +269,11 @@ class ScopeView:
         self.scope = scope
         self.store = store
         self.answers = SearchCache()
-        # By connection: which rules it was sent; see `sessions.rules_sent_to`.
+        # The rules that were sent, by connection; see `sessions.rules_sent_to`.
         self.rules_sent: dict[str, frozenset[str]] = {}
-        # What spec folders are about, by name, with the state of the folder that was read.
+        # The profiles of spec folders by name, with the state of the folder when it was read.
         self.profiles: dict[str, tuple[object, Profile]] = {}
-        # What was compared so far to find near-duplicates; see `near_duplicates.comparison`.
+        # The comparisons so far for near-duplicates; see `near_duplicates.comparison`.
         self.comparison: object | None = None
         self.folders = FolderOverview()
         self.numbers: tuple[object, NumbersAnswer] | None = None  # see `features.numbers`
@@ -280,16 +281,17 @@ class ScopeView:
         self.sync: Sync | None = None
         self._matcher: tuple[int, Matcher] | None = None
         self._rules: tuple[int, list[Memory]] | None = None
-        self._links: tuple[int, dict[int, list[Link]]] | None = None  # by memory, of those that were looked at
+        self._links: tuple[int, dict[int, list[Link]]] | None = None  # by memory, for those already read
 
     def matcher(self, generation: int) -> Matcher:
-        """All trigger phrases of the scope, made again when memories changed."""
+        """All trigger phrases of the scope; cached until a memory changes."""
         if self._matcher is None or self._matcher[0] != generation:
             self._matcher = (generation, Matcher(self.store.documents.triggers()))
         return self._matcher[1]
 
     def links_beside(self, generation: int, memory_ids: Collection[int]) -> list[Link]:
-        """Those by which one of these memories supersedes or contradicts another, or the other way round."""
+        """The links by which any of these memories supersedes or contradicts another, or is superseded or
+        contradicted."""
         kept = self._links
         if kept is None or kept[0] != generation:
             kept = self._links = (generation, {})
@@ -306,7 +308,7 @@ class ScopeView:
         return [links[id_] for id_ in sorted(links)]
 
     def rules(self, generation: int) -> list[Memory]:
-        """The constitutional memories of the scope; their use counts may be old."""
+        """The constitutional memories of the scope; their use counts may be out of date."""
         if self._rules is None or self._rules[0] != generation:
             self._rules = (generation, self.store.documents.find(Filter(tiers=frozenset({Tier.CONSTITUTIONAL}))))
         return self._rules[1]
@@ -320,7 +322,7 @@ class SharedParts:
         self.accesses = usage.Accumulator()
         self.shelf = Shelf()
         self.background: Background | None = None
-        # What was rebuilt to answer as of an earlier moment; `Workspace.close` closes it.
+        # The indexes rebuilt for searches as of earlier moments; `Workspace.close` closes them.
         self.past: Past | None = None
         self._make_sync = make_sync
         self._sync: Sync | None = None
@@ -338,7 +340,7 @@ class SharedParts:
             return view
 
     def code_files(self, settings: Settings) -> CodeFiles:
-        """The files of the project that memories cite, in their present state."""
+        """The present state of the project files that memories cite."""
         if self._code_files is None:
             from spec_kit_memory.files.cited_code import CodeFiles
 
@@ -387,33 +389,33 @@ class Runtime:
 
     @property
     def sync(self) -> Sync:
-        """Made at first use, so that a hook that only reads never loads the modules that index."""
+        """Created at first use, so that a hook that only reads never loads the modules that index."""
         return self.view.sync or self.shared.sync(self.view)
 
     @property
     def isolated(self) -> bool:
-        """Does this caller see only a part? Then numbers of the whole workspace are not for it either."""
+        """Does this caller see only a part of the workspace? Then it does not get figures about the whole either."""
         return self.scope != Scope()
 
     @property
     def accepts(self) -> bool:
-        """On a team server: there are no files here, and changes of files are accepted in the index."""
+        """True on a team server in git: there are no files here, and changes to files are accepted in the index."""
         return self.whole.outbox is not None
 
     @property
     def is_team(self) -> bool:
-        """A project of a team server, in git or in a plain folder: what its people save is the project's, unless they
-        say that it is personal."""
+        """True for a project of a team server, in git or in a plain folder: what its people save belongs to the project
+        unless it is marked as personal."""
         return self.accepts or self.settings.is_served
 
     def has_file(self, path: str) -> bool:
-        """Should there be a file here for a memory of that path? What people of a team server keep for themselves is
-        in the index only, wherever their project's files are."""
+        """Should there be a file here for a memory of that path? Personal memories on a team server are only in the
+        index, wherever the project's files are."""
         return not self.accepts and not (self.is_team and owner_of(path))
 
     @property
     def take_back(self) -> Advice:
-        """How to take back what was done here."""
+        """Advice on how to undo a change here."""
         return advise("take-back-on-page") if self.is_team else advise("take-back")
 
     def meant_folder(self, name: str) -> Advice:
@@ -423,7 +425,7 @@ class Runtime:
         return advise("near-folders", names=tuple(near)) if near else advise("list-folders")
 
     def embed_soon(self) -> None:
-        """Embedding in the foreground is for one saved file; scans leave it to the background."""
+        """Wake the background thread that embeds, if there is one."""
         if self.shared.background:
             self.shared.background.wake()
 
@@ -448,13 +450,13 @@ class Runtime:
         return {memory.id: self.opened(memory) for memory in memories}
 
     def _text(self, memory: Memory) -> str:
-        """As it was when the memory was read: the file may have changed since."""
+        """The text as it was when the memory was read: the file may have changed since."""
         text = self.store.documents.text(content_hash=memory.content_hash)
         return self.store.documents.text(memory.id) if text is None else text
 
     def require_right_to_rule(self, tiers: Iterable[tuple[object, str]]) -> None:
-        """Raise if one of these tiers, each with the path of its memory, makes a rule for everybody, and the caller may
-        not make, change or remove one."""
+        """Raise if one of these tiers, each with the path of its memory, makes a rule for all users, and the caller may
+        not make, change or remove rules."""
         is_ruled = any(tier == Tier.CONSTITUTIONAL and owner_of(path) is None for tier, path in tiers)
         if is_ruled and not self.caller.rules_others:
             raise AccessDenied(
@@ -463,7 +465,7 @@ class Runtime:
             )
 
     def change(self, reason: str, operation: Operation | None = None, *, session: str | None = None) -> Change:
-        """Who changes something now; `reason` is for people, `operation` is what undo and recovery read."""
+        """The author and time of a change made now; `reason` is for people, `operation` for undo and recovery."""
         return Change(
             actor=self.caller.actor,
             at=self.now(),
@@ -474,15 +476,15 @@ class Runtime:
         )
 
     def read_again(self, expected: Memory) -> Memory:
-        """A memory after it was changed; where it cannot be read, as it is expected to be: the change is done, and
-        must not look refused for want of an answer."""
+        """A memory after it was changed, or `expected` if it cannot be read: the change is done, and a failed read must
+        not make it look refused."""
         try:
             return self.store.documents.get(expected.id)
         except (DatabaseBusy, DatabaseUnusable, DatabaseCorrupt):
             return expected
 
     def used(self, memory_ids: Iterable[int]) -> None:
-        """Count an access of each; written in batches."""
+        """Count a use of each memory; counts are written in batches."""
         if self.caller.observer:
             return
         now = self.now()
@@ -492,17 +494,17 @@ class Runtime:
         self._count(due, now)
 
     def flush(self) -> None:
-        """Write the uses that were counted and not written yet."""
+        """Write the counted uses that are not written yet."""
         self._count(self.shared.accesses.drain(), self.now())
 
     def _count(self, due: Mapping[int, float], now: datetime) -> None:
         """Write uses; a failure is logged and never fails the read that was counted."""
         if not due:
             return
-        from spec_kit_memory.files import activity  # a hook that counts nothing loads nothing to count with
+        from spec_kit_memory.files import activity  # imported here, as most hooks count nothing
 
         try:
-            self.whole.record.use(due, now)  # counted for all callers together, each for what it was shown
+            self.whole.record.use(due, now)  # `due` may include uses by callers of other scopes
             uses = (activity.DayTally(now.date(), activity.USE, str(id_), count) for id_, count in due.items())
             activity.add(self.settings, uses, now=now)
         except (DatabaseBusy, DatabaseCorrupt, DatabaseUnusable) as error:
@@ -519,7 +521,7 @@ class Runtime:
             activity.add(self.settings, [sent], now=now, scope=self.scope)
 
     def hot(self, session_id: str | None) -> frozenset[int]:
-        """What this session used or was shown: HOT for it, and for nobody else."""
+        """The memories that this session used or was shown: HOT for this session only."""
         session = self.store.record.session(session_id) if session_id else None
         return frozenset(a.memory_id for a in session.attention) if session else frozenset()
 

@@ -1,7 +1,7 @@
-"""How does something new become a memory? A session, one fact, or a file that is there.
+"""How does something new become a memory? A session, one fact, or an existing file.
 
-What is given is redacted, read, placed and written as a file; the index then reads that
-file like any other. Nothing is invented, and nothing given is dropped.
+The input is redacted, parsed, assigned to a folder and written as a file; the index then reads
+that file like any other. Nothing is invented, and nothing of the input is dropped.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _TRANSCRIPTS = (".jsonl",)
 
 
 def save(runtime: Runtime, request: SaveRequest) -> SaveAnswer:
-    """Write a session, a fact or a file that is there already as a memory, and index it.
+    """Save a session or a fact as a memory file, or take an existing file, and index it.
 
-    Only a person, not an agent (`request.by_person`), may ask for the constitutional tier in the data.
+    Only a person (`request.by_person`), not an agent, may request the constitutional tier in the data.
     """
     file_path, context, text = request.file_path, request.context, request.text
     contents = [
         name for name, value in (("filePath", file_path), ("context", context), ("text", text)) if value is not None
     ]
-    if len(contents) > 1 and not context:  # models that fill in every parameter mean nothing by an empty one
+    if len(contents) > 1 and not context:  # some models fill in every parameter; an empty one means nothing
         contents = [name for name in contents if name != "context"]
     if len(contents) != 1:
         raise MissingParameter(f"save got {' and '.join(contents)}", hint="give exactly one of them")
@@ -58,7 +58,7 @@ def save(runtime: Runtime, request: SaveRequest) -> SaveAnswer:
     return _write(runtime, draft, request)
 
 
-# --- a file that is there -------------------------------------------------------------
+# --- an existing file -----------------------------------------------------------------
 
 
 def _existing(runtime: Runtime, file_path: str, *, dry_run: bool, on_similar: str) -> SaveAnswer:
@@ -121,7 +121,7 @@ def _saved(memory: Memory, result: PutResult) -> SaveAnswer:
 
 @dataclass(frozen=True)
 class _Draft:
-    """What will be saved: parsed and free of secrets."""
+    """The content to save: parsed and free of secrets."""
 
     session: SessionData
     redacted: Mapping[str, int] = field(default_factory=dict)
@@ -142,10 +142,10 @@ class _Draft:
 
     @cached_property
     def words(self) -> str:
-        """All of its text, to find phrases and the folder."""
+        """All of its text, for finding trigger phrases and the folder."""
         session = self.session
         parts = [session.title, session.summary, *session.next_steps, *session.blockers]
-        # A line each: the end of one and the beginning of the next are no phrase.
+        # One line each, so that no phrase spans two of them.
         parts += [text for d in session_document.decisions_of(session) for text in (d.text, d.chosen, d.rationale)]
         parts += [text for seen in session.observations for text in (seen.title, seen.text, *seen.facts)]
         parts += [message.text for message in session.messages]
@@ -214,7 +214,7 @@ def _write(
         problems = remarks.of(runtime, [runtime.store.documents.get(memory_id)])[memory_id]
         answer = replace(answer, warnings=(*answer.warnings, *problems))
     try:
-        # The memory is saved by now: a failure here is a warning, and no reason to save it again.
+        # The memory is already saved: a failure here is a warning, and no reason to save it again.
         if not runtime.accepts:  # in git, one file that every save changes would cause constant conflicts
             _metadata(
                 runtime.settings,
@@ -233,7 +233,7 @@ def _write(
 
 
 def _note_citations(runtime: Runtime, memory_id: int, *, is_new: bool = False) -> None:
-    """Record the cited files. The memory is saved by now, so a failure is left to the next scan."""
+    """Record the cited files. The memory is already saved, so a failure is left to the next scan."""
     if runtime.accepts:
         return
     with suppress(DatabaseBusy, DatabaseUnusable):
@@ -253,9 +253,9 @@ def _folder_warnings(in_data: str | None, argument: str | None, placed: choose_f
 def _stored_duplicate(
     runtime: Runtime, rendered: Rendered, answer: SaveAnswer, *, force: bool, on_similar: str
 ) -> Memory | None:
-    """The memory that is this text already. Who merges may have saved it a moment ago, and been warned.
+    """The memory that has this text already. A caller who merges may have saved it a moment ago and been warned.
 
-    What somebody keeps for themselves is no reason not to share it, nor the other way round.
+    Only memories of the same folder and owner count: a personal memory does not prevent a shared one, nor the reverse.
     """
     if force and on_similar != "merge":
         return None
@@ -335,7 +335,7 @@ def _rendered(
     now_local: datetime,
     repository: Mapping[str, str],
 ) -> tuple[Rendered, tuple[str, ...]]:
-    """The page that will be written. All that it is made of was scanned for secrets, names beside their values."""
+    """The file to write. All of its parts were scanned for secrets, names together with their values."""
     title = session_document.title_of(draft.session, spec_folder=spec_folder)
     triggers = phrases.extract(
         draft.words, own_phrases=draft.session.triggers, title=title, spec_folder=spec_folder, files=draft.files
@@ -392,7 +392,7 @@ def _after(runtime: Runtime, answer: SaveAnswer, path: Path, result: PutResult) 
     done = outcome("saved", title=answer.title, id=memory_id, path=paths.stored_form(runtime.settings, path))
     if result.alias:
         done = outcome("saved-as-alias", id=memory_id)
-        with suppress(SpecKitMemoryError):  # it is kept by now
+        with suppress(SpecKitMemoryError):  # the memory is already saved
             done = outcome("saved-as-alias-of", id=memory_id, path=runtime.store.documents.get(memory_id).path)
     if answer.redacted:
         done = outcome("secrets-replaced", outcome=done, count=sum(answer.redacted.values()))

@@ -1,4 +1,4 @@
-"""Which memories answer a question? The read line: match, fuse, score, order, pack.
+"""Which memories answer a question? Match, fuse, score and order.
 
 Filters apply before any limit in both text and vector search. Matches excluded by state, expiry or threshold
 are counted and the best three are named, so that nothing old is hidden silently.
@@ -48,7 +48,7 @@ _NO_QUESTIONS: Mapping[int, str] = MappingProxyType({})
 
 @dataclass(slots=True)
 class Scoring:
-    """How one search scores: what its memories have in common."""
+    """The parameters of scoring that all memories of one search share."""
 
     pool: Pool
     weights: ranking.WeightsLike
@@ -57,14 +57,14 @@ class Scoring:
     scale: float | None = None  # factor on the score of the formula, once the best is known; None: no factor
 
     def score(self, passage: StoredPassage, shared: ranking.MemoryFactors) -> Scored:
-        """As it is shown."""
+        """The score of a passage as it is shown."""
         relevance = self.pool.relevance[passage.id]
         scored = ranking.score(relevance.value, shared, self.weights, parts=relevance.parts, texts=relevance.texts)
         return scored if self.scale is None else scored.scaled(self.scale)
 
 
 class RankedMemory:
-    """One memory that matched. What is only shown is worked out on demand, as hundreds match and ten are shown."""
+    """One memory that matched. Values that are only shown are computed on demand: hundreds match, and ten are shown."""
 
     __slots__ = (
         "_scored",
@@ -101,7 +101,7 @@ class RankedMemory:
     def beside(
         self, *, superseded_by: tuple[int, ...], contradicts: tuple[int, ...], supersedes: tuple[int, ...]
     ) -> RankedMemory:
-        """As it is linked with the other results."""
+        """A copy with its links to the other results."""
         linked = copy(self)
         linked.superseded_by, linked.contradicts, linked.supersedes = superseded_by, contradicts, supersedes
         return linked
@@ -116,7 +116,7 @@ class RankedMemory:
 
     @property
     def score(self) -> float:
-        """As it is shown, without its parts."""
+        """The score as it is shown, without its parts."""
         return self.total if self.scoring.scale is None else self.total * self.scoring.scale
 
     @property
@@ -128,7 +128,7 @@ class RankedMemory:
 
     @property
     def matches(self) -> Mapping[int, float | None]:
-        """By passage id: how well each answers, 0 to 1."""
+        """How well each passage answers, 0 to 1, by passage id."""
         return self.scoring.pool.match
 
     @property
@@ -138,7 +138,7 @@ class RankedMemory:
 
     @property
     def questions(self) -> Mapping[int, str]:
-        """By passage id: the question in the memory that led to it."""
+        """The question in the memory that led to each passage, by passage id."""
         return self.scoring.pool.questions
 
     @property
@@ -155,7 +155,7 @@ class RankedMemory:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Everything a search found, in order, before budget and session."""
+    """Everything a search found, in order, before budget and session are applied."""
 
     query: Query
     found: tuple[RankedMemory, ...]
@@ -166,16 +166,16 @@ class Ranking:
     legs: Mapping[str, int]
     historical: bool
     scale: float | None = None  # factor on the score of the formula; None: no factor
-    steepness: int = 1  # of the relevance
-    concepts: Mapping[str, ConceptMatches] = field(default_factory=dict)  # where each is, if none has all
-    above: frozenset[int] = frozenset()  # rules among those found that are no results, as they stand above them
+    steepness: int = 1  # the exponent of the relevance
+    concepts: Mapping[str, ConceptMatches] = field(default_factory=dict)  # the matches of each, if no memory has all
+    above: frozenset[int] = frozenset()  # found rules that are shown above the results and are no results themselves
 
     def answers(self, result: RankedMemory) -> bool:
         return _is_answer(result, self.steepness)
 
     @property
     def close(self) -> bool:
-        """Is there an answer among them? So be it where nothing tells: a vector of a model that is not calibrated."""
+        """Is any result an answer? Without a calibrated model there is no match value; any vector hit then counts."""
         return any(map(self.answers, self.found)) or any(
             result.match is None and "vector" in result.scored.stages and "late" not in result.scored.stages
             for result in self.found
@@ -183,12 +183,12 @@ class Ranking:
 
     @property
     def unclear(self) -> bool:
-        """Is it known that nothing found is an answer?"""
+        """Is it certain that no result is an answer?"""
         return not self.close and all(result.match is not None for result in self.found)
 
 
 def _is_answer(result: RankedMemory, steepness: int) -> bool:
-    """Is it an answer, more than the nearest that there is? By its words where its match cannot be told."""
+    """Is this result an answer, rather than merely the nearest? Without a match value, its words decide."""
     if result.match is None:
         worded = result.scored.stages.get("text", 0.0) > 0.0
         return worded and result.scored.relevance >= decay.DORMANT_RELEVANCE**steepness
@@ -196,7 +196,7 @@ def _is_answer(result: RankedMemory, steepness: int) -> bool:
 
 
 def hard_filter(request: Request) -> Filter:
-    """What the caller asked for; it holds whatever else happens."""
+    """The filter that the caller requested; it applies to everything, held-back matches included."""
     if request.tier:
         tiers = frozenset({Tier(request.tier)})
     else:
@@ -221,8 +221,8 @@ def wanted_states(request: Request) -> frozenset[State]:
 def rank(runtime: Runtime, request: Request) -> Ranking:
     """Match, fuse, score and order; nothing is packed or remembered yet.
 
-    A memory that another process changes meanwhile has its old passages in one read and its new ones in the next, and
-    could fall between them: after a change it is looked for again.
+    If another process changes a memory between two reads, the memory could be missed, so the search is repeated after
+    a change.
     """
     queries.check(request.query, request.concepts)
     query = queries.read(request.text)
@@ -237,7 +237,7 @@ def rank(runtime: Runtime, request: Request) -> Ranking:
 
 def _rank(runtime: Runtime, request: Request, question: Question) -> Ranking:
     query = question.query
-    hard = hard_filter(request)  # what the caller filters by; `soft` is also by state and expiry
+    hard = hard_filter(request)  # the caller's filter; `soft` also filters by state and expiry
     hot = runtime.hot(request.session_id)
     now = runtime.now()
     soft = replace(
@@ -270,7 +270,8 @@ def _rank(runtime: Runtime, request: Request, question: Question) -> Ranking:
     if request.concepts:
         for ranked in ordered[: request.limit]:
             ranked.concepts = _counted(runtime, request.concepts, ranked)
-    # What was not looked at closely is estimated below all that was, so it is where the last of that is.
+    # Memories that were not compared closely rank below all that were. A threshold that excludes any of the latter
+    # therefore excludes the former too.
     beyond = _beyond(pool)
     return Ranking(
         query=query,
@@ -301,12 +302,12 @@ def _rank(runtime: Runtime, request: Request, question: Question) -> Ranking:
 
 
 def _beyond(pool: Pool) -> int:
-    """How many memories matched that were not looked at closely."""
+    """The number of memories that matched and were not compared closely."""
     return len(set(pool.hits.memory_of.values()).difference(p.memory_id for p in pool.passages.values()))
 
 
 def _not_flagged(runtime: Runtime, hot: frozenset[int]) -> frozenset[int]:
-    """A session that was shown something archived has not brought it back."""
+    """The HOT memories, except archived and outdated ones: showing one to a session does not make it active again."""
     return frozenset(m.id for m in runtime.store.documents.many(list(hot)) if not (m.archived_folder or m.outdated))
 
 
@@ -332,7 +333,8 @@ class Concepts:
 
 
 def _concepts(runtime: Runtime, request: Request, where: Filter) -> Concepts:
-    """By its words, or by a clear match of meaning: in a small workspace everything is among the nearest."""
+    """The memories that have each concept's words or clearly match its meaning. Being nearest is not enough: in a small
+    workspace every memory is among the nearest."""
     by_concept = {}
     for concept in request.concepts:
         question = retrieve.prepare(runtime, queries.read(concept), mode=request.mode)
@@ -346,14 +348,14 @@ def _concepts(runtime: Runtime, request: Request, where: Filter) -> Concepts:
 
 
 def _with_every_word(runtime: Runtime, concept: Query, where: Filter) -> set[int]:
-    """The memories that have each telling word of a concept, in one passage or in several."""
+    """The memories that have each significant word of a concept, in one passage or in several."""
     memory_sets = []
     for word in concept.text.split():
         terms = queries.read(word).terms
         if not terms or set(terms).isdisjoint(concept.terms):
-            continue  # it tells nothing beside the others
+            continue  # the concept's query ignores this word
         if " " in terms[0] and not words.unspaced(word):
-            # A name like file.py: the whole of it, or every part.
+            # A name like file.py: the whole name, or every part.
             memory_sets.append(_having(runtime, terms[:1], where) | _having(runtime, terms[1:], where))
         else:
             memory_sets += [_with_word(runtime, part, where) for part in _WORDS.findall(word)]
@@ -361,7 +363,8 @@ def _with_every_word(runtime: Runtime, concept: Query, where: Filter) -> set[int
 
 
 def _with_word(runtime: Runtime, word: str, where: Filter) -> set[int]:
-    """The word itself; a camelCase name also by all of its parts, a run without spaces by all of its pairs."""
+    """The memories that have a word; a camelCase name also matches by all of its parts, and text of a script without
+    spaces by all of its pairs of characters."""
     terms = queries.read(word).terms
     if not terms or words.unspaced(word):
         return _having(runtime, terms, where)
@@ -371,7 +374,7 @@ def _with_word(runtime: Runtime, word: str, where: Filter) -> set[int]:
 
 
 def _having(runtime: Runtime, terms: Sequence[str], where: Filter) -> set[int]:
-    """The memories that have all of these."""
+    """The memories that have all of these terms."""
     having = [
         {hit.memory_id for hit in runtime.store.documents.match((term,), where, limit=1_000_000)} for term in terms
     ]
@@ -424,7 +427,7 @@ def _score(
 
 
 def _ordered(results: Iterable[RankedMemory]) -> list[RankedMemory]:
-    """Best first. What decides between equal scores is only worked out where there are any."""
+    """Best first. The tie-breakers are computed only if there are equal scores."""
     ordered = sorted(results, key=lambda ranked: -ranked.total)
     if len({ranked.total for ranked in ordered}) == len(ordered):
         return ordered
@@ -434,14 +437,14 @@ def _ordered(results: Iterable[RankedMemory]) -> list[RankedMemory]:
 def _factors(
     runtime: Runtime, request: Request, query: Query, scoring: Scoring
 ) -> Callable[[Memory, Sequence[StoredPassage]], ranking.MemoryFactors]:
-    """Returns a function for what all passages of a memory have in common."""
+    """Returns a function that computes the factors that all passages of a memory share."""
     best = max((r.value for r in scoring.pool.relevance.values()), default=0.0)
     closeness = 1 if runtime.settings.search.fusion == "rrf" else ranking.CLOSENESS
     turn, since = _turns(runtime, request)
     recency, share = _recency_at(runtime, request, query, scoring), ranking.KeywordShare(query.keywords)
 
     def factors(memory: Memory, passages: Sequence[StoredPassage]) -> ranking.MemoryFactors:
-        # A chat's title, only its beginning, does not count.
+        # A chat's title does not count: it is only the beginning of the chat.
         keywords = 0.0 if memory.source is Source.CHAT else share.of(memory.attributes, [p.anchor for p in passages])
         return ranking.MemoryFactors(
             memory.attributes.tier,
@@ -456,9 +459,8 @@ def _factors(
 
 
 def _set_scale(results: Sequence[RankedMemory]) -> float | None:
-    """Show the best score as its match: importance, age and use order results, but never make a bad match look good.
-
-    None where the match of the best is not known.
+    """Scale scores so that the best equals its match: importance, age and use order results, but must not make a bad
+    match look good. None if the match of the best is not known.
     """
     best = results[0] if results else None
     if best is None or best.match is None or best.total <= 0.0:
@@ -530,7 +532,7 @@ def _without_low(request: Request, results: list[RankedMemory]) -> tuple[list[Ra
 
 
 def _rules_above(request: Request, results: Sequence[RankedMemory], steepness: int) -> frozenset[int]:
-    """The rules among these results that only stand above them: all but those that answer and that the limit keeps."""
+    """The rules that are shown only above these results: all except rules that answer and are within the limit."""
     if request.asks_for_rules:
         return frozenset()
     rules = {ranked.memory.id for ranked in results if ranked.memory.tier is Tier.CONSTITUTIONAL}
@@ -568,7 +570,7 @@ def _linked(runtime: Runtime, results: list[RankedMemory]) -> list[RankedMemory]
 
 
 def _pairs(links: Sequence[Link], relation: Relation) -> dict[int, list[int]]:
-    """target id -> source ids of that relation."""
+    """Source ids by target id, for links of that relation."""
     pairs: dict[int, list[int]] = {}
     for link in links:
         if link.relation is relation:
@@ -595,15 +597,15 @@ def _held_back(
 ) -> HeldBack:
     """Counts the matches that a state, an expiry or a threshold excluded, with the best of them.
 
-    `outside` selects what the search did not look at. What the caller's own threshold excluded is counted whole, so
-    that it and what is found add up to what is found without the threshold.
+    `outside` selects the memories that the search did not consider. Matches below the caller's own threshold are all
+    counted, so that they and the results add up to the results without a threshold.
     """
     hidden = runtime.store.documents.count(outside) > 0
     best = [*dormant, *low, *stale]
     if not (hidden or best):
         return HeldBack()
     estimated = pool.hits.memories()
-    # A memory without words of the query that is estimated below the last result is no match.
+    # A memory that has no words of the query and is estimated below the last result is no match.
     least = sorted(estimated.values())[-request.limit] if len(estimated) >= request.limit else -1.0
     reasons = dict.fromkeys(_matches(pool.hits, estimated, [ranked.memory.id for ranked in dormant], least), "dormant")
     reasons |= {ranked.memory.id: "minScore" for ranked in low} | {ranked.memory.id: "stale" for ranked in stale}
@@ -643,7 +645,7 @@ def _score_outside(
     first: RankedMemory | None,
     hot: frozenset[int],
 ) -> list[RankedMemory]:
-    """Score what was excluded like the results; `first` is the best result with its final score."""
+    """Score the excluded memories on the scale of the results; `first` is the best result with its final score."""
     joined = retrieve.match_outside(runtime, question, pool, outside)
     hidden = set(outside.memory_of.values())
     only = hidden if first is None else hidden | {first.memory.id}
@@ -657,7 +659,7 @@ def _score_outside(
 
 
 def _matches(hits: Hits, estimated: Mapping[int, float], memory_ids: Iterable[int], least: float) -> set[int]:
-    """The memories that have words of the query or a high enough estimate, as every vector is near to some degree."""
+    """The memories that have words of the query or a high enough estimate: every vector is similar to some degree."""
     worded = hits.with_words()
     return {id_ for id_ in memory_ids if id_ in worded or estimated[id_] >= least}
 
