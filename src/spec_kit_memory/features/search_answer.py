@@ -1,6 +1,6 @@
 """How does a ranking become an answer within a token budget? The second half of a search.
 
-Rules come first, then the results (`result_rows`), and codes for what was found, what was missing and what was held
+Rules come first, then the results (`result_rows`), and codes for what was found, what is missing and what was held
 back. Answers are cached for a minute.
 """
 
@@ -33,10 +33,10 @@ from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.features.search import RankedMemory, Ranking
 from spec_kit_memory.requests import SearchRequest as Request
 
-# A question may be long; the answer repeats as much of it as tells which one it was.
+# A question may be long; the answer repeats enough of it to identify it.
 ECHO_CHARACTERS = 300
 CACHE_SECONDS = 60
-# An answer that could not compare meanings is not kept: the next one may.
+# An answer that could not compare meanings is not cached, because the next one may be able to.
 _WITHOUT_MEANING = frozenset(("meaning-unavailable", "no-meaning"))
 
 
@@ -120,7 +120,7 @@ def _about_itself(
     rules: tuple[Rule, ...],
     stats: Mapping[str, Any],
 ) -> SearchAnswer:
-    """An answer without its results."""
+    """The answer before its results are added."""
     return SearchAnswer(
         outcome="",
         query=_echo(request),
@@ -133,7 +133,7 @@ def _about_itself(
         unavailable=ranking.unavailable,
         stats={"totalFiles": stats["memories"], "totalChunks": stats["passages"]},
         freshness=Freshness(last_indexed=stats["last_indexed"], pending_vectors=stats["pending_passages"]),
-        tokens_saved=10**9,  # as much as it may be
+        tokens_saved=10**9,  # an upper bound, to measure the size of the field
         explain=_explain(runtime, ranking) if request.explain else Explanation(),
         unsaid=frozenset() if request.anchors else frozenset(("tokens_saved",)),
     )
@@ -185,7 +185,7 @@ def _rules(runtime: Runtime, request: Request, budget: int, *, without: Set[int]
 
 
 def _rule_marks(runtime: Runtime, rules: Sequence[Rule]) -> list[str]:
-    """The marks of the rules in an answer, so that they are sent once."""
+    """Marks for the rules in an answer, so that a session gets each rule once."""
     memories = {memory.id: memory for memory in runtime.rules()} if rules else {}
     return [sessions.rule_mark(memories[rule.id], text=bool(rule.text)) for rule in rules if rule.id in memories]
 
@@ -214,7 +214,7 @@ def _outcome(request: Request, ranking: Ranking, results: Sequence[RankedMemory]
 
 
 def _what_brings(request: Request, held_back: HeldBack) -> tuple[Advice, ...]:
-    """The way to each kind that was held back, and none that was taken already."""
+    """How to include each kind of match that was held back, without options that the request has already."""
     if request.state_filter or request.min_state:
         return (advise("held-back-by-state"),)
     ways = []
@@ -247,7 +247,7 @@ def _hints(
 
 
 def _unknown_folder(runtime: Runtime, folder: str) -> Advice | None:
-    """That a folder has no memory, and which folders were probably meant; None if it has one."""
+    """A finding that a folder has no memory, with the folders that were probably meant; None if it has one."""
     name = clean_folder(folder)
     folders = {tally.spec_folder for tally in runtime.store.documents.tally() if tally.spec_folder}
     if name in folders:
@@ -257,7 +257,7 @@ def _unknown_folder(runtime: Runtime, folder: str) -> Advice | None:
 
 
 def _concepts_found(concepts: Mapping[str, ConceptMatches]) -> Advice:
-    """Which concept is where, if no memory has all of them."""
+    """How many memories match each concept, if none matches all of them."""
     parts = []
     for concept, matches in concepts.items():
         best = tuple(outcome("named", title=memory.title, id=memory.id) for memory in matches.best or ())

@@ -1,6 +1,6 @@
 """What does an agent's session know already, and what should come up next?
 
-Triggers never need vectors. Attention, turns and what was sent are kept per session, so
+Triggers never need vectors. Attention, turns and marks of sent text are kept per session, so
 that two agents on one workspace do not disturb each other.
 """
 
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 # Enough for a long conversation; beyond it only the newest answer's passages are remembered.
 MOST_SENT = 5000
 MOST_CONNECTIONS = 1000
-# A prompt must not be answered with a whole file: the rest is one load away.
+# A prompt must not be answered with a whole file: `load` gives the rest.
 NAMED_IDS = 3
 CONTENT_TOKENS = 800
 SUMMARY_TOKENS = 200
@@ -44,7 +44,7 @@ _PLAIN_ID = re.compile(r"[0-9a-fA-F-]{1,64}")
 
 
 def kept_id(session_id: str | None) -> str | None:
-    """The session's id as it may be kept. Hosts' own ids are plain, and a hook need not load the scan for them."""
+    """The session's id as it is stored, free of secrets. Hosts' ids are plain, so a hook need not load the scanner."""
     if session_id is None or _PLAIN_ID.fullmatch(session_id):
         return session_id
     from spec_kit_memory.core import redact
@@ -57,7 +57,7 @@ def open_session(runtime: Runtime, session_id: str) -> Session:
 
 
 def remember_shown(runtime: Runtime, session_id: str, memory_ids: Sequence[int], hashes: Iterable[str]) -> None:
-    """Listed memories are HOT for this session; passages sent are not sent again."""
+    """Make the listed memories HOT for this session, and mark the sent passages so that they are not sent again."""
     session = open_session(runtime, session_id)
     tiers = {memory.id: memory.tier for memory in runtime.store.documents.many(list(memory_ids))}
     session = attention.attend(session, dict.fromkeys(memory_ids, attention.HOT_FROM), tiers=tiers, via="listed")
@@ -70,7 +70,7 @@ def sent_to(runtime: Runtime, session_id: str | None) -> frozenset[str]:
 
 
 def range_mark(memory: Memory, first: int, last: int) -> str:
-    """The mark of lines that were sent and are no whole passage; it is valid for this text only."""
+    """The mark for sent lines that are not a whole passage; it is valid for this text only."""
     return f"lines:{memory.content_hash[:16]}:{first}-{last}"
 
 
@@ -80,7 +80,7 @@ def ranges_of(memory: Memory, sent: Iterable[str]) -> list[tuple[int, int]]:
     return [(int(first), int(last)) for first, last in marks]
 
 
-# --- rules reach a model once ---------------------------------------------------
+# --- each rule is sent once -----------------------------------------------------
 
 
 def rules_sent_to(runtime: Runtime, session_id: str | None) -> frozenset[str]:
@@ -91,12 +91,12 @@ def rules_sent_to(runtime: Runtime, session_id: str | None) -> frozenset[str]:
 
 
 def rule_mark(rule: Memory, *, text: bool) -> str:
-    """The mark of a rule that was sent. It contains the text's hash, so a changed rule is sent again."""
+    """The mark for a rule that was sent. It contains the text's hash, so a changed rule is sent again."""
     return f"rule:{rule.content_hash[:16]}:{'text' if text else 'name'}"
 
 
 def is_due(rule: Memory, sent_rules: Set[str], *, triggered: bool) -> bool:
-    """Must a rule be sent now? One whose title alone was sent before, only if the prompt triggers it."""
+    """Must a rule be sent now? If its title alone was sent before, only if the prompt triggers it."""
     if rule_mark(rule, text=True) in sent_rules:
         return False
     return triggered or rule_mark(rule, text=False) not in sent_rules
@@ -126,7 +126,7 @@ def keep_session(runtime: Runtime, session: Session) -> None:
 
 
 def session(runtime: Runtime, request: SessionRequest) -> SessionAnswer:
-    """The working memory of a session. With `anew`, nothing counts as sent any more: its model has lost its context."""
+    """The working memory of a session. With `anew`, nothing counts as sent, because the model has lost its context."""
     first = request.event is None or _is_first(runtime, request.session_id, request.event, apart=request.apart)
     current = open_session(runtime, request.session_id)
     if request.anew and current.sent:
@@ -152,8 +152,8 @@ def _event_prefix(event: str) -> str:
 
 
 def _is_first(runtime: Runtime, session_id: str, event: str, *, apart: int) -> bool:
-    """Is this the only hook at an event of a host, or the first? A host that has our hooks in the project's
-    configuration and in the user's runs both, together or one after the other."""
+    """Is this the first hook for an event of a host? A host with our hooks in both the project's and the user's
+    configuration runs both, at the same time or one after the other."""
     prefix, now = _event_prefix(event), int(runtime.now().timestamp())
     try:
         with runtime.store.hurried(), runtime.store.together():
@@ -174,7 +174,7 @@ def _is_first(runtime: Runtime, session_id: str, event: str, *, apart: int) -> b
 
 
 def triggers(runtime: Runtime, request: TriggersRequest) -> TriggerAnswer:
-    """Memories whose phrases occur in the prompt, suggestions, and in a session also linked memories."""
+    """Memories whose phrases occur in the prompt, suggestions, and within a session also linked memories."""
     prompt, limit, session_id = request.prompt, request.limit, kept_id(request.session_id)
     matches, memories = matching(runtime, prompt)
     first_matches = matches[:limit]
@@ -272,7 +272,7 @@ class _Turn:
             memory.id: memory
             for memory in self._runtime.store.documents.many([i for i in attended if i not in memories_by_id])
         }
-        # Deleted memories take no place in working memory.
+        # Deleted memories are removed from working memory.
         self.session = attention.forget(self.session, [i for i in attended if i not in memories_by_id])
         self._tiers = {memory.id: memory.tier for memory in memories_by_id.values()}
         self._titles = {memory.id: memory.title for memory in memories_by_id.values()}
@@ -300,7 +300,7 @@ class _Turn:
         )
 
     def _near(self, matched: Mapping[int, float], limit: int) -> list[tuple[Memory, float]]:
-        """Memories that are linked to a match, or documents of the same spec folder."""
+        """Memories that are linked to a match, and documents of the same spec folder."""
         if not matched:
             return []
         store = self._runtime.store
@@ -323,7 +323,7 @@ class _Turn:
         return list({link.id: link for link in (*links, *self._runtime.store.record.links(sorted(ends)))}.values())
 
     def _with_content(self, row: TriggeredMemory, memory: Memory, left: Mapping[int, float]) -> TriggeredMemory:
-        """HOT with content, WARM with its summary, others by title; what was sent before is not sent again."""
+        """HOT memories get their content, WARM ones a summary, others only a title; nothing is sent twice."""
         level = attention.level(left.get(memory.id, 0.0))
         how_much = attention.shown(level)
         row = replace(row, state=level)
@@ -354,7 +354,7 @@ class _Turn:
 
 
 def _mark_of_beginning(memory: Memory, text: str, content: str) -> list[str]:
-    """The mark of the beginning of a text that was sent, by its whole lines."""
+    """The mark for the sent beginning of a text, by its whole lines."""
     whole = body(text)
     lines = content.count("\n") + (1 if content == whole else 0)
     first = text[: text.rindex(whole)].count("\n") + 1
@@ -373,7 +373,7 @@ def body(text: str) -> str:
 
 
 def summary(text: str) -> str:
-    """Its summary section, else its first paragraph; never front matter."""
+    """A memory's summary section, else its first paragraph; never front matter."""
     from spec_kit_memory.core import markdown
 
     document = markdown.outline(text)
@@ -400,7 +400,7 @@ def without_tags(text: str) -> str:
 
 
 def _note_prompt(runtime: Runtime, matches: Sequence[TriggerMatch]) -> None:
-    """Remember which phrases the last prompts brought up, for the check of general triggers."""
+    """Record which phrases matched the last prompts, for the health check of general triggers."""
     if runtime.caller.observer:
         return
     matched = sorted({phrases.fold(phrase) for match in matches for phrase in match.phrases})

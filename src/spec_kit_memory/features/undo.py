@@ -1,8 +1,8 @@
 """How is the last change undone? Delete, update, merge and restore; votes, links and trust too.
 
-The operation says which files it changed, its history rows how every memory and link was before. An undo is a change
-like any other: recorded, in one transaction, naming what it undoes, so that the next undo goes one step further
-back. Whatever has been changed since in other ways is kept, and the answer says so.
+The operation lists the files it changed, and its history rows the former state of every memory and link. An undo is a
+change like any other: it is recorded in one transaction and names the operation that it undoes, so that the next undo
+goes one step further back. Other changes made since are kept, and the answer says so.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _CALLED = {"validate": "validation", "unlink": "link"}  # in answers
 
 
 class _Impossible(Exception):  # noqa: N818  a reason, not an error
-    """The operation cannot be taken back any more, and why; the one before it may."""
+    """The operation cannot be undone any more, for this reason; an earlier one may be."""
 
     def __init__(self, *reasons: Advice) -> None:
         super().__init__(*reasons)
@@ -59,7 +59,7 @@ class _Impossible(Exception):  # noqa: N818  a reason, not an error
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """What an undo did."""
+    """The result of an undo."""
 
     outcome: Advice
     memory_ids: Sequence[int]
@@ -67,10 +67,10 @@ class _Done:
 
 
 def undo(runtime: Runtime, request: UndoRequest) -> UndoAnswer:
-    """Take back the newest operation that was not taken back yet, or the one that is named."""
+    """Undo the newest operation that was not undone yet, or the named one."""
     runtime.flush()
-    with locks.Lock(runtime.settings, "undo.lock") as lock:  # two at once would take back the same one
-        with suppress(OSError):  # where no lock can be made nothing can be written either
+    with locks.Lock(runtime.settings, "undo.lock") as lock:  # two processes would undo the same operation
+        with suppress(OSError):  # where no lock can be created, nothing can be written either
             lock.wait(seconds=_LOCK_SECONDS)
         file_changes.settle_dead(runtime.settings, runtime.whole)
         return _undo(runtime, _named(runtime, request.operation) if request.operation else acts(runtime, _WAYS))
@@ -93,7 +93,7 @@ def _named(runtime: Runtime, operation_id: str) -> Iterator[Act]:
 
 
 def changes(runtime: Runtime, request: ChangesRequest) -> ChangesAnswer:
-    """What `undo` can take back, newest first, among the latest entries of the ledger."""
+    """The operations that `undo` can revert, newest first, among the latest entries of the ledger."""
     memory_id = request.memory_id
     if memory_id is not None and not _was_changed(runtime, memory_id):
         return ChangesAnswer(outcome=outcome("nothing-to-undo"), changes=())
@@ -113,10 +113,10 @@ def _changes(runtime: Runtime, request: ChangesRequest) -> ChangesAnswer:
 
 
 def _was_changed(runtime: Runtime, memory_id: int) -> bool:
-    """Was this memory changed lately? Most were only indexed, which spares a walk through the ledger."""
+    """May this memory have changes to undo? Most were only indexed; for those the ledger need not be read."""
     for row in runtime.store.record.history(memory_id, limit=LATEST_ROWS):
         if row.ledger_sequence is None:
-            return True  # written by 0.1: only the walk shows it
+            return True  # written by 0.1: only the ledger shows it
         entry = next(runtime.whole.record.ledger(after=row.ledger_sequence - 1, limit=1), None)
         done = operation_of(entry, row.before) if entry else None
         if done is not None and done.kind in _WAYS:
@@ -138,7 +138,7 @@ def _change_row(act: Act) -> ChangeRow:
 
 
 def _undo(runtime: Runtime, walk: Iterator[Act]) -> UndoAnswer:
-    passed: list[Advice] = []  # those that cannot be taken back any more
+    passed: list[Advice] = []  # operations that cannot be undone any more
     for act in walk:
         taken_back = operation.Undo(of=act.id, undone=act.kind)
         change = runtime.change(f"undo of {_name(act)}", taken_back)
@@ -168,7 +168,7 @@ def _undo(runtime: Runtime, walk: Iterator[Act]) -> UndoAnswer:
 
 
 def _embed(runtime: Runtime, memory_ids: Sequence[int]) -> None:
-    """Embed texts that came back without vectors: a few now, many in the background."""
+    """Embed restored texts without vectors: a few now, many in the background."""
     back = [memory.id for memory in runtime.store.documents.many(list(memory_ids)) if memory.vector_status in _WAITING]
     for memory_id in back[:EMBEDDED_NOW]:
         index_workspace.embed_memory(runtime, memory_id)
@@ -185,7 +185,7 @@ def _name(act: Act) -> Advice:
 
 @contextmanager
 def _applied(runtime: Runtime, change: Change, files: Sequence[file_changes.Step]) -> Iterator[None]:
-    """Inside, the files are restored; the index changes in one transaction, and a failure reverts everything."""
+    """A context in which the files are restored and index changes are one transaction; a failure reverts everything."""
     assert change.operation is not None
     with file_changes.applied(
         runtime.settings, runtime.store, change.operation.id, files, scope=runtime.scope, author=runtime.caller.user
@@ -253,7 +253,7 @@ def _undelete(runtime: Runtime, act: Act, change: Change) -> _Done:
 
 
 def _beside(runtime: Runtime, memory: Memory) -> file_changes.Write:
-    """A file for a deleted text whose path belongs to another memory by now."""
+    """A new file for a deleted text whose path now belongs to another memory."""
     stem, dot, suffix = memory.path.rpartition(".")
     for number in count(2):
         stored = f"{stem}-{number}{dot}{suffix}"
@@ -284,7 +284,7 @@ def _read_again(runtime: Runtime, memory: Memory) -> list[Advice]:
 
 
 def _unmerge(runtime: Runtime, act: Act, change: Change) -> _Done:
-    """The merged memory comes back and is no longer superseded; the other one gets its former text."""
+    """Restore the merged memory, no longer superseded, and the other one's former text."""
     merge = act.first.operation
     assert isinstance(merge, operation.Merge)
     old = runtime.store.documents.get(merge.merged, any_presence=True)
@@ -312,7 +312,7 @@ def _unmerge(runtime: Runtime, act: Act, change: Change) -> _Done:
                 runtime.store.record.drop_link(link.id, change)
         taken_over = {step.link_after for step in act.steps if step.is_link and not step.link_before}
         for link in runtime.store.record.links([merge.into]):
-            if link in taken_over and link.origin is Origin.HAND:  # as it was made: nobody changed it since
+            if link in taken_over and link.origin is Origin.HAND:  # unchanged since the merge
                 runtime.store.record.drop_link(link.id, change)
         for file in files:
             if file.path != old.path:
@@ -324,7 +324,7 @@ def _unmerge(runtime: Runtime, act: Act, change: Change) -> _Done:
 
 
 def _made_by(link: Link, act: Act) -> bool:
-    """Was this link made by the merge? One that existed before has another time, and stays."""
+    """Was this link made by the merge? One that existed before has a different time, and stays."""
     return link.created_at in {datetime.fromisoformat(step.entry.at) for step in act.steps}
 
 
@@ -333,7 +333,7 @@ def _made_by(link: Link, act: Act) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How one step is taken back: its file first, then its rows."""
+    """How one step is undone: its file first, then its rows."""
 
     outcome: Advice
     memory_ids: tuple[int, ...]
@@ -378,7 +378,7 @@ def _unupdate(runtime: Runtime, step: UndoStep) -> _Plan | None:
     update = step.operation
     assert isinstance(update, operation.Update)
     if step.is_link or step.entry.type not in (Mutation.UPDATE, Mutation.REINDEX):
-        return None  # what followed from the file follows again
+        return None  # changes derived from the file are derived again when it is indexed
     memory = _live(runtime, step.memory_id)
     about: dict[str, Value] = {"keys": tuple(update.keys), "title": memory.title, "id": memory.id}
     if update.place == "index":
@@ -403,7 +403,7 @@ def _unupdate(runtime: Runtime, step: UndoStep) -> _Plan | None:
         differs = runtime.sync.preview(place.path).content_hash != step.before["content_hash"]
         runtime.sync.index_file(place.path, change)
         if whole and differs:
-            undo_restore.put_memory_back(runtime, step, change)  # a restore had left the file alone
+            undo_restore.put_memory_back(runtime, step, change)  # a restore had not changed the file
 
     if not filesystem.exists(place):
         raise _Impossible(finding("file-gone", name=memory.path))
@@ -427,7 +427,7 @@ def _edit_of(runtime: Runtime, step: UndoStep, memory: Memory, changed_since: li
     was = runtime.store.documents.text(content_hash=str(step.before.get("content_hash")))
     became = runtime.store.documents.text(content_hash=str(step.after.get("content_hash")))
     previous, values = dict(update.previous), dict(update.values)
-    if not values:  # 0.1 kept the texts only
+    if not values:  # 0.1 recorded only the texts
         if was is None or became is None:
             raise _Impossible(finding("text-before-not-recorded", path=memory.path))
         previous, values = (_front(markdown.parse(text).front, update.keys) for text in (was, became))
@@ -504,7 +504,7 @@ def _untrust(runtime: Runtime, step: UndoStep) -> _Plan | None:
     trust = step.operation
     assert isinstance(trust, operation.Trust)
     if step.entry.version > 1 and "vouched" not in step.before:
-        return None  # the text that was read again: it is read again below
+        return None  # the step that indexed the file again; `apply` below does the same
     memory = _live(runtime, step.memory_id)
     vouched = step.before.get("vouched", None if trust.trusted else True)
 
@@ -560,21 +560,21 @@ def _unrestore(runtime: Runtime, act: Act, change: Change) -> _Done:
 
 
 def _is_forgotten(runtime: Runtime, step: file_changes.Step) -> bool:
-    """Was the memory of this file forgotten before the restore? Then its file comes back, and it does not."""
+    """Was the memory of this file forgotten before the restore? Then the file comes back, and the memory does not."""
     memory = runtime.store.documents.get(path=step.path, any_presence=True)
     return memory is not None and memory.presence is Presence.FORGOTTEN
 
 
 def _differs(runtime: Runtime, step: file_changes.Step) -> bool:
-    """Had the memory said something else than its file before the restore?"""
+    """Did the text of the memory differ from its file before the restore?"""
     memory = runtime.store.documents.get(path=step.path)
     return memory is not None and memory.content_hash != runtime.sync.preview(step.place.path).content_hash
 
 
 def _note_file(runtime: Runtime, step: file_changes.Step, change: Change) -> None:
-    """The index knows the file again; a memory that had said something else than its file goes on to do so.
+    """Index a file whose memory had a different text before the restore, and keep the memory's text.
 
-    After the transaction: what the memory says now is read from a snapshot, which does not see into it.
+    Called after the transaction of the undo, because the snapshot that it reads does not include uncommitted changes.
     """
     memory = runtime.store.documents.get(path=step.path)
     where = Filter(ids=frozenset({memory.id} if memory is not None else ()))

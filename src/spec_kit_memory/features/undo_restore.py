@@ -1,7 +1,7 @@
 """How is a restore undone, in the index and in files?
 
-Memories come back from the checkpoint that was made before it, those that were not live then from history, links and
-files from what the restore recorded of them. A memory, link or file that was changed since is kept and named.
+Live memories come back from the checkpoint that was made before the restore, others from history; links and files come
+back from the records of the restore. A memory, link or file that was changed since is kept and named.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["Prepared", "apply", "prepare", "put_memory_back"]
 
 @dataclass(slots=True)
 class Prepared:
-    """Everything that an undo of a restore will do, looked at before it starts."""
+    """Everything that an undo of a restore will do, planned before it starts."""
 
     checkpoint: str
     rows: list[Mapping[str, Any]] = field(default_factory=list)
@@ -76,7 +76,7 @@ def prepare(runtime: Runtime, act: Act) -> Prepared:
 
 
 def apply(runtime: Runtime, work: Prepared, change: Change) -> None:
-    """Within one transaction of the caller. A link is changed while both its ends are there."""
+    """Apply the plan, within a transaction of the caller. Each link is changed while both its ends are live."""
     for link in work.links:
         if not link.is_hidden:
             link.apply(change)
@@ -90,7 +90,7 @@ def apply(runtime: Runtime, work: Prepared, change: Change) -> None:
         runtime.store.record.put_session(session, seen_at)
 
 
-# --- what was saved before ------------------------------------------------------------
+# --- the checkpoint before the restore ------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class _Saved:
     """The rows of the checkpoint that was made before the restore."""
 
     header: Mapping[str, Any]
-    whole: bool  # not of one spec folder only
+    whole: bool  # False: of one spec folder only
     memories: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     vectors: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     sessions: list[Mapping[str, Any]] = field(default_factory=list)
@@ -136,7 +136,7 @@ def _vectors(rows: Iterable[Mapping[str, Any]], saved: _Saved) -> list[Mapping[s
 
 
 def _first_steps(act: Act) -> dict[int, UndoStep]:
-    """The first step of each memory that the restore changed: how it was before."""
+    """The first step of each memory that the restore changed; it has the memory's former state."""
     steps: dict[int, UndoStep] = {}
     for step in act.steps:
         if not step.is_link and (step.before != step.after or step.entry.type == "restore"):
@@ -145,7 +145,7 @@ def _first_steps(act: Act) -> dict[int, UndoStep]:
 
 
 def _changed_since(runtime: Runtime, memory_id: int, act: Act) -> bool:
-    """Is it another than the restore left? Links are looked at by themselves."""
+    """Was this memory changed after the restore? Links are checked separately."""
     own = (
         row
         for row in runtime.store.record.history(memory_id)
@@ -161,7 +161,7 @@ def _state(values: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _is_taken(runtime: Runtime, step: UndoStep, going_back: Collection[int]) -> bool:
-    """Does a memory that does not go back live at the path that this one goes back to? A copy of it gives way."""
+    """Is the memory's former path in use by another that is not restored too? One with the same text does not count."""
     if step.before.get("presence") != Presence.LIVE:
         return False
     other = runtime.store.documents.get(path=str(step.before["path"]))
@@ -182,12 +182,13 @@ def _plan_memory(runtime: Runtime, work: Prepared, step: UndoStep, saved: _Saved
         row = _from_history(runtime, step)
         work.rows += [row] if row else []
     else:
-        work.presence[memory_id] = Presence.GONE  # there was none; its id is never given away
+        work.presence[memory_id] = Presence.GONE  # it did not exist before; ids are never reused
     work.memory_ids.add(memory_id)
 
 
 def _from_history(runtime: Runtime, step: UndoStep) -> Mapping[str, Any] | None:
-    """What was not live is in no checkpoint. A forgotten file is known by its text, and all of it may come back."""
+    """The former row of a memory that was not live, and so is in no checkpoint; None if only its presence changed, or
+    if its text or its path is not available."""
     memory = runtime.store.documents.get(step.memory_id, any_presence=True)
     text = runtime.store.documents.text(content_hash=str(step.before["content_hash"]))
     occupant = runtime.store.documents.get(path=str(step.before["path"]))
@@ -202,7 +203,7 @@ def _from_history(runtime: Runtime, step: UndoStep) -> Mapping[str, Any] | None:
 
 
 def put_memory_back(runtime: Runtime, step: UndoStep, change: Change) -> None:
-    """Make a memory what it was before a step, from history, whatever its file says."""
+    """Restore a memory to its state before a step, from history, regardless of its file."""
     row = _from_history(runtime, step)
     if row is not None:
         rows = [checkpoints.header_now(runtime), row]
@@ -240,7 +241,7 @@ def _plan_files(runtime: Runtime, work: Prepared, act: Act, saved: _Saved, left:
 
 
 def _as_0_1_left_it(runtime: Runtime, step: UndoStep, saved: _Saved) -> FileChange:
-    """0.1 said only which file it wrote: the index knows what, and the checkpoint before knows over what."""
+    """0.1 recorded only which file it wrote: the index has the new hash, the checkpoint before it the old one."""
     path = str(step.before.get("path", ""))
     stored = runtime.store.documents.stored(path).get(path)
     before = saved.memories.get(step.memory_id)
@@ -248,7 +249,7 @@ def _as_0_1_left_it(runtime: Runtime, step: UndoStep, saved: _Saved) -> FileChan
 
 
 def _texts(runtime: Runtime, step: UndoStep, saved: _Saved) -> Iterable[str]:
-    """What the file may have said: what its memory said in the checkpoint before, or at the time."""
+    """Possible former texts of the file: the memory's text in the checkpoint before the restore, and in history."""
     row = saved.memories.get(step.memory_id)
     if row is not None and not row["redactions"]:
         yield row["text"]
@@ -259,7 +260,7 @@ def _texts(runtime: Runtime, step: UndoStep, saved: _Saved) -> Iterable[str]:
 
 
 def _plan_sessions(runtime: Runtime, work: Prepared, act: Act, saved: _Saved) -> None:
-    """Working memory goes back too, unless its session went on. A folder's checkpoint has only a part of it."""
+    """Plan the restore of working memory, except for sessions that went on, or if the checkpoint is of one folder."""
     restored_at = datetime.fromisoformat(act.first.entry.at)
     for row in saved.sessions if saved.whole else ():
         now = runtime.store.record.session(row["id"])

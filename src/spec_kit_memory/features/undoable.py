@@ -1,7 +1,7 @@
 """Which operation is the next to be undone, and what did it do?
 
-Newest first, without operations that have already been undone and without undo itself. An operation that affects
-memories outside the caller's scope cannot be undone by that caller.
+The newest come first, without operations that have already been undone and without undo itself. An operation that
+affects memories outside the caller's scope cannot be undone by that caller.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class UndoStep:
-    """One entry of an operation: what it did, and its memory before and after."""
+    """One ledger entry of an operation, with its memory or link before and after."""
 
     entry: LedgerEntry
     operation: Operation
@@ -53,7 +53,7 @@ class UndoStep:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """All that one call did, oldest first."""
+    """All steps of one operation, oldest first."""
 
     id: str
     kind: str
@@ -73,7 +73,7 @@ class Act:
 
 
 def acts(runtime: Runtime, kinds: Collection[str], *, entries: int | None = None) -> Iterator[Act]:
-    """The operations of these kinds, the newest first; of the last so many entries of the ledger where it says so."""
+    """The operations of these kinds, newest first; `entries` limits how many ledger entries are read."""
     walk = _Walk(runtime)
     for entry in islice(walk.newest_first(), entries):
         done = operation_of(entry)
@@ -90,12 +90,12 @@ def acts(runtime: Runtime, kinds: Collection[str], *, entries: int | None = None
 
 
 class _Walk:
-    """What was met on the way from the newest entry back."""
+    """The state of a walk through the ledger from the newest entry back."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self.undone: set[str] = set()
-        self.undone_entries: set[int] = set()  # 0.1 named these by their sequence
+        self.undone_entries: set[int] = set()  # 0.1 identified undone entries by their sequence
         self.met: set[str] = set()
         self.files_of_0_1: list[LedgerEntry] = []
 
@@ -135,7 +135,8 @@ class _Walk:
         return list(self._runtime.whole.record.ledger(operation=operation_id))
 
     def _of_0_1(self, newest: LedgerEntry, done: Operation) -> list[LedgerEntry]:
-        """Entries of one call of 0.1 stand together; those of a folder's delete or a restore name one checkpoint."""
+        """The entries of one call of 0.1. They are close together; those of a folder's delete or a restore name one
+        checkpoint."""
         if not isinstance(done, operation.Delete | operation.Restore):
             return [newest]
         entries, strangers = [newest], 0
@@ -154,7 +155,7 @@ class _Walk:
         return entries
 
     def _is_ours(self, entries: list[LedgerEntry]) -> bool:
-        """Is all of it about memories that this caller sees? Others' namespaces are hidden from everybody."""
+        """Are all of these entries within the caller's scope?"""
         first, last = entries[0].sequence, entries[-1].sequence
         seen = {
             entry.sequence
@@ -167,7 +168,7 @@ class _Walk:
 def _link(state: Mapping[str, Any] | None) -> Link | None:
     if not state:
         return None
-    created_at = state.get("created_at")  # 0.1 did not keep it
+    created_at = state.get("created_at")  # not recorded by 0.1
     return Link(
         id=state["id"],
         source_id=state["source_id"],

@@ -1,4 +1,4 @@
-"""Was it useful? Validation, promotion, and marking a memory outdated."""
+"""Was a memory useful? Validation, promotion, and marking a memory outdated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOCK_SECONDS = 30.0
 
 
 def validate(runtime: Runtime, request: ValidateRequest) -> ValidateAnswer:
-    """Record an opinion of a memory; all that was asked for is done, or nothing."""
+    """Record an opinion of a memory; either all requested changes are made, or none."""
     memory_id, was_useful, promote = request.id, request.was_useful, bool(request.promote)
     with _alone(runtime):
         memory = runtime.store.documents.get(memory_id)
@@ -68,9 +68,9 @@ def validate(runtime: Runtime, request: ValidateRequest) -> ValidateAnswer:
 
 @contextmanager
 def _alone(runtime: Runtime) -> Iterator[None]:
-    """An opinion adds to the ones before it: two processes must not add to the same."""
+    """Hold the lock for opinions: each adds to the counts before it, so two processes must not do so at once."""
     with locks.Lock(runtime.settings, "judging.lock") as lock:
-        with suppress(OSError):  # where no lock can be made nothing can be written either
+        with suppress(OSError):  # where no lock can be created, nothing can be written either
             lock.wait(seconds=_LOCK_SECONDS)
         yield
 
@@ -83,7 +83,7 @@ def _mark(
     outdated: bool | None,
     part_of: operation.Operation | None,
 ) -> None:
-    """Useful means WARM at least: it counts as a use now, and what was outdated no longer is."""
+    """Set or clear the outdated mark. A useful memory is no longer outdated, and is WARM, as this counts as a use."""
     if was_useful:
         runtime.used([memory.id])
         runtime.flush()

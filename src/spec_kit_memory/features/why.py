@@ -1,4 +1,4 @@
-"""How did it come to this? Links between memories, and why one of them exists."""
+"""Why does a memory exist? Links between memories, and the lineage of one of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spec_kit_memory.requests import LinkRequest, UnlinkRequest, WhyRequest
 
 
 def link(runtime: Runtime, request: LinkRequest) -> LinkAnswer:
-    """Link two memories by hand. Of a link that is there, only what is given changes."""
+    """Link two memories by hand. In an existing link, only the given values change."""
     source_id, target_id, kind = request.source_id, request.target_id, Relation(request.relation)
     if source_id == target_id:
         raise SelfLink(f"memory {source_id} cannot be linked to itself", hint="give two different ids")
@@ -37,7 +37,7 @@ def link(runtime: Runtime, request: LinkRequest) -> LinkAnswer:
     )
     done = operation.Link(source_id=source_id, target_id=target_id, relation=kind.value)
     if existing is not None and replace(planned, id=existing.id, created_at=existing.created_at) == existing:
-        written = existing  # nothing changes, so there is nothing to take back either
+        written = existing  # nothing changes, so there is nothing to undo either
     else:
         written = runtime.store.record.put_link(planned, runtime.change("link", done))
     linked = outcome(
@@ -62,7 +62,7 @@ def _first_given(*values: Any) -> Any:
 
 
 def _linked_before(linked: Advice, old: Link, new: Link) -> Advice:
-    """What became of a link that was there already."""
+    """The outcome for a link that existed already."""
     changes: list[Advice] = []
     if old.strength != new.strength:
         changes.append(outcome("strength-changed", old=f"{old.strength:g}", new=f"{new.strength:g}"))
@@ -108,7 +108,7 @@ def why(runtime: Runtime, request: WhyRequest) -> WhyAnswer:
     every = runtime.store.record.links()
     steps = links.traverse(every, memory_id, depth=max_depth, direction=request.direction, relations=kinds)
     cards = {memory.id: runtime.card(memory) for memory in runtime.store.documents.many(steps.memory_ids)}
-    # Nearest first, each step with the memory that it leads to; the one asked about stands in the answer twice.
+    # Nearest first, each step with the memory that it leads to; the memory in question occurs in the answer twice.
     rows = [(step, cards.get(step.to_id if step.to_id != memory_id else step.from_id)) for step in steps.steps]
     fitting = budget.first_that_fit(rows, max_tokens=request.max_tokens, already=[runtime.card(start)] * 2)
     left = len(rows) - len(fitting)

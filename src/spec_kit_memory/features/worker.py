@@ -1,10 +1,10 @@
-"""How does work go on beside its caller, without the price of a new thread each time?
+"""How does work run in parallel with its caller, without the cost of a new thread each time?
 
-Starting a thread takes a question up to a millisecond. Threads that are done wait for the next work: a few,
-for the whole process. Not a pool: that would not survive a fork, and is waited for at the end however long it takes.
+Starting a thread delays a search by up to a millisecond, so a few idle threads per process wait for the next work.
+Not a pool of the standard library: it would not survive a fork, and the process would wait for it without limit.
 
-The end of the process waits for work under way, but not forever: Python ends a thread that returns from a model
-after that in a way that aborts the whole process, although everything was answered.
+When the process ends, it waits a limited time for running work: a thread that returns from a model after the
+interpreter has shut down aborts the whole process, although everything was answered.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["start"]
 Work = Callable[[], None]
 
 _MOST_IDLE = 4
-# As long as a question on a machine with much other work takes, loading the model included.
+# As long as a search takes on a busy machine, including loading the model.
 _SETTLE_SECONDS = 10.0
 
 
@@ -47,7 +47,7 @@ class _Workers:
         waiting.put(work)
 
     def _serve(self, waiting: SimpleQueue[Work]) -> None:
-        """What work raises ends its thread, which tells it to `threading.excepthook`."""
+        """Run work until enough threads are idle. An exception ends the thread and goes to `threading.excepthook`."""
         while True:
             work = waiting.get()
             try:
@@ -56,13 +56,13 @@ class _Workers:
                 with self._changed:
                     self._under_way -= 1
                     self._changed.notify_all()
-            del work  # or what it holds would live until the next
+            del work  # otherwise its objects would live until the next work
             if len(self._idle) >= _MOST_IDLE:
                 return
             self._idle.append(waiting)
 
     def settle(self, seconds: float = _SETTLE_SECONDS) -> bool:
-        """Wait until nothing is under way; False if that takes longer."""
+        """Wait until no work is running; False if that takes longer."""
         if os.getpid() != self._pid:
             return True  # a fork has none of these threads
         with self._changed:
