@@ -1,7 +1,7 @@
-"""Which passages fit words or a vector, when nothing is in memory yet? The server answers from its rows.
+"""Which passages match words or a vector when no arrays are loaded yet? The server answers from its rows.
 
-For a process that asks once: loading the arrays of a large project takes longer than its few questions here. The
-arithmetic is that of the arrays, over the passages that have any of the words.
+Used by short-lived processes: loading the arrays of a large project takes longer than answering a few queries here.
+Scores are computed as by the arrays, over the passages that contain any of the words.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def match_text(
 
 
 class _Candidates:
-    """Passages within the scope that have any of the words, by ascending id."""
+    """Passages within the scope that contain any of the words, by ascending id."""
 
     def __init__(self, rows: Sequence[tuple[Any, ...]]) -> None:
         import numpy as np
@@ -93,7 +93,7 @@ def _candidates(connection: Connection, ids: Ints, scope: Scope | None, where: F
 def match_vector(
     database: Database, feed: PostgresFeed, scope: Scope | None, vector: Any, where: Filter, limit: int
 ) -> list[RawHit]:
-    """Exact: every vector within scope and filter is compared."""
+    """An exact search: every vector within scope and filter is compared."""
     import numpy as np
 
     query = np.ascontiguousarray(vector, dtype=np.float32).reshape(-1)

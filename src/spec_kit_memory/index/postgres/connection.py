@@ -1,9 +1,9 @@
 """How do threads and processes share the server? One pool per process and server, short transactions, no session state.
 
-Every transaction takes a role without rights of its own and names its project: row-level security then shows
-that project's rows and no others. Writers of one project come one after the other, behind its row of `counter`,
-which is always the first row that they lock: nobody waits in a circle. Nothing outlives a transaction on a
-connection, so that poolers which hand out connections per transaction work.
+Every transaction switches to a role with minimal rights and sets its project: row-level security then shows only
+that project's rows. Writers of one project take turns by locking its row of `counter`; it is always the first row
+that they lock, so that they cannot deadlock. No state outlives a transaction on a connection, so that poolers which
+assign connections per transaction work.
 """
 
 from __future__ import annotations
@@ -39,33 +39,33 @@ from spec_kit_memory.index.sql.dialect import Elsewhere, TextIndex, Values, firs
 __all__ = ["BUSY_SECONDS", "Connection", "Database", "Pool", "Raw", "taken"]
 
 BUSY_SECONDS = 30.0
-ASIDE_SECONDS = 0.5  # what a read gives to writing down that it happened
-_LEAST_WAIT_MS = 100  # in the database, for a writer whose turn came at the last moment
-_MOST_CONNECTIONS = 16  # of one process
+ASIDE_SECONDS = 0.5  # how long a read waits to record its use
+_LEAST_WAIT_MS = 100  # the least lock timeout, for a writer whose turn came just before its deadline
+_MOST_CONNECTIONS = 16  # per process and server
 _POOL_SECONDS = 3.0
-_BELIEVED_SECONDS = 0.01
-_TRIES = 3  # a connection that broke while nobody used it is noticed at its next use
-_OUTCOME_SECONDS = 15.0  # how long a commit whose answer was lost is looked for
+_BELIEVED_SECONDS = 0.01  # how long counters that were read are taken as current
+_TRIES = 3  # a connection that broke while idle is noticed only at its next use
+_OUTCOME_SECONDS = 15.0  # how long to look for the outcome of a commit whose answer was lost
 _OUTCOME_PAUSE_SECONDS = 0.2
-_ABANDONED = "300s"  # a writer whose machine is gone lets the next one in
-# A network that swallows everything is noticed within a minute instead of never.
+_ABANDONED = "300s"  # after this the server drops a writer whose machine is gone
+# A network that drops all packets is noticed within a minute instead of never.
 _NETWORK: Mapping[str, Any] = {
-    "client_encoding": "UTF8",  # whatever PGCLIENTENCODING says
+    "client_encoding": "UTF8",  # regardless of PGCLIENTENCODING
     "keepalives_idle": 20,
     "keepalives_interval": 10,
     "keepalives_count": 3,
     "tcp_user_timeout": 45_000,
 }
-_MOST_WAITING = 1_000_000  # characters of statements
-# What a project numbers, by the columns of `counter`.
+_MOST_WAITING = 1_000_000  # characters of deferred statements
+# Columns of `counter`: the last number that the project assigned, of each kind.
 _NUMBERED = ("generation", *(f"last_{kind}" for kind in ("memory", "link", "history", "passage", "vector", "model")))
 _EVERYONE = "set_config('skm.everyone', 'on', true)"
 
 Raw = psycopg.Connection[tuple[Any, ...]]
 Pool = ConnectionPool[Raw]
-_First = Callable[[Raw, bytes], object]  # sends what begins a transaction, and perhaps more
+_First = Callable[[Raw, bytes], object]  # sends BEGIN and the settings, perhaps followed by a statement
 _COUNTERS = "SELECT generation, used, epoch FROM counter WHERE project_id = @p"
-_COUNTERS_PLACE = 2  # among the results of what begins a read: after BEGIN and the settings
+_COUNTERS_PLACE = 2  # index of its result when a read begins: after BEGIN and the settings
 
 
 def _literal(text: str) -> str:
@@ -84,12 +84,12 @@ def _plain(value: Any) -> Any:
 
 
 def _answers_nothing(sql: str) -> bool:
-    """Is it a write whose only answer is how many rows it changed?"""
+    """Is it a write that returns no rows, only a count?"""
     return sql.lstrip()[:6].upper() in ("INSERT", "UPDATE", "DELETE") and "RETURNING" not in sql
 
 
 def _unmarked(begin: bytes) -> bytes:
-    """No placeholders: what begins a transaction may have a user's name in it."""
+    """Escape percent signs: the statements that begin a transaction may contain a user's name."""
     return begin.replace(b"%", b"%%")
 
 
@@ -120,7 +120,7 @@ class StatementResult:
 
 
 class _Waiting(StatementResult):
-    """Of a write that was not sent yet: whoever wants to know how many rows it changed has it sent."""
+    """The result of a deferred write; reading `changed` sends it."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -144,7 +144,7 @@ class Connection:
         *,
         note: Callable[[Counters, float], None] | None = None,
     ) -> None:
-        """`note` is told the counters with which it begins, and when they were asked for."""
+        """`note` is called with the counters at the start of the transaction, and when they were requested."""
         self._begin = begin
         self._note = note
         self._begun: tuple[Pool, Raw] | None = None
@@ -153,19 +153,19 @@ class Connection:
         self._looked_at: tuple[int, ...] = (checkout,)
         self._checkouts: list[int] = []
         self._extension = extension  # the schema of pgvector
-        self.postings: dict[tuple[str, int], tuple[list[int], list[int]]] = {}  # gathered, and written at the end
+        self.postings: dict[tuple[str, int], tuple[list[int], list[int]]] = {}  # written before the commit
         self.before_commit: list[Callable[[], None]] = []
-        self.last_entry: tuple[int, str] | None = None  # sequence and hash of what it appended to the ledger last
+        self.last_entry: tuple[int, str] | None = None  # sequence and hash of its last ledger entry
         self.broken = False
-        self.counters: Counters | None = None  # as they were at its moment
-        self._waiting: list[str] = []  # writes that go to the server together with the next read, or before the end
+        self.counters: Counters | None = None  # as of the snapshot
+        self._waiting: list[str] = []  # deferred writes, sent with the next read or before the commit
         self._waiting_size = 0
-        self._numbers: dict[str, int] = {}  # the last ones given, of whoever holds the row of `counter`
+        self._numbers: dict[str, int] = {}  # the last numbers assigned, once the row of `counter` is locked
         self._given: set[str] = set()
 
     @property
     def raw(self) -> Raw:
-        """After everything that was to be written before."""
+        """The connection of psycopg, after deferred writes were sent."""
         if self._begun is None:
             self._started()
             assert self._begun is not None
@@ -173,7 +173,7 @@ class Connection:
         return self._begun[1]
 
     def _started(self, statement: bytes = b"", values: Values = ()) -> psycopg.Cursor[tuple[Any, ...]]:
-        """Begin with this, there and back at once. The cursor is somewhere before the statement's results."""
+        """Begin the transaction with this statement in one round trip. The cursor is before the statement's results."""
         cursors: list[tuple[float, psycopg.Cursor[tuple[Any, ...]]]] = []
 
         def send(raw: Raw, begin: bytes) -> None:
@@ -190,21 +190,21 @@ class Connection:
         return cursor
 
     def _give_back(self) -> None:
-        """It has ended with what began it."""
+        """Return the connection to the pool: the statement that began the transaction also ended it."""
         if self._begun is not None:
             pool, raw = self._begun
             self._begun = None
             pool.putconn(raw)
 
     def settle(self) -> int:
-        """Send what waits, in its order and at once; returns how many rows the last of it changed."""
+        """Send deferred writes in order, in one round trip; returns how many rows the last one changed."""
         if self._begun is None or not self._waiting:
             return 0
         cursor = self._sent(self._begun[1], None)
         return cursor.rowcount
 
     def _sent(self, raw: Raw, statement: str | None) -> psycopg.Cursor[tuple[Any, ...]]:
-        """What waits, and after it this statement: one way to the server. The cursor is at the last result."""
+        """Send deferred writes and then this statement in one round trip. The cursor is at the last result."""
         whole = "; ".join([*self._waiting, statement] if statement is not None else self._waiting)
         self._forget_waiting()
         cursor = raw.cursor()
@@ -217,7 +217,7 @@ class Connection:
         self._waiting, self._waiting_size = [], 0
 
     def undo(self) -> None:
-        """Roll back the transaction, whatever the state of its connection."""
+        """Roll back the transaction, in any state of its connection."""
         self._forget_waiting()
         if self._begun is not None:
             with suppress(psycopg.Error):
@@ -237,9 +237,9 @@ class Connection:
         pool.putconn(raw)
 
     def execute(self, sql: str, values: Values = ()) -> StatementResult:
-        """The first statement of a transaction goes to the server together with what begins it.
+        """Run a statement. The first one of a transaction is sent together with BEGIN.
 
-        A later write whose outcome nobody looks at waits for the next statement that is answered, and is sent with it.
+        Later writes that return no rows are deferred, and sent together with the next statement that does.
         """
         statement, given = self._statement(sql), _storable(values) or {}
         if self._begun is not None:
@@ -261,7 +261,7 @@ class Connection:
             self.settle()
 
     def fetch_once(self, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:
-        """One statement that is a transaction of its own, there and back at once. Where one has begun, within that."""
+        """Run one statement as a transaction in one round trip; if a transaction has begun, run it within that."""
         if self._begun is not None:
             return self.execute(sql, values).fetchall()
         try:
@@ -274,7 +274,7 @@ class Connection:
         return rows[-2]
 
     def ask_for_counters(self) -> Counters:
-        """As they were at its moment: what is read after this is of that or of a later one."""
+        """The counters of the snapshot; anything read after this is as new or newer."""
         if self.counters is None:
             self._started(b"ROLLBACK")
             self._give_back()
@@ -296,13 +296,13 @@ class Connection:
 
     @contextmanager
     def within(self, *checkouts: int) -> Iterator[None]:
-        """Inside, statements see the rows of these checkouts; of several, the first is the one that @c names."""
+        """Inside, statements see the rows of these checkouts; @c is the first of them."""
         before = self._looked_at
         self._look_at(checkouts)
         try:
             yield
         except BaseException:
-            self.checkout, self._looked_at = before[0], before  # the transaction is lost
+            self.checkout, self._looked_at = before[0], before  # the transaction is rolled back
             raise
         self._look_at(before)
 
@@ -359,9 +359,9 @@ class Connection:
         return int(first(self, sql)[0])
 
     def lock_project(self) -> int:
-        """Let no other writer in until the end; returns the version of the schema.
+        """Lock out other writers until the transaction ends; returns the version of the schema.
 
-        From then on numbers are counted here, and written down at the end: nobody else gives any meanwhile.
+        From then on numbers are counted in memory and written before the commit: no other transaction can assign any.
         """
         last = ", ".join(_NUMBERED)
         sql = f"SELECT (SELECT max(number) FROM version), {last} FROM counter WHERE project_id = @p FOR UPDATE"
@@ -383,7 +383,7 @@ class Connection:
         return self._numbers[f"last_{kind}"]
 
     def taken_id(self, kind: str, given: int) -> None:
-        """Count an id that came from elsewhere, so that new ids are higher."""
+        """Record an id that was imported, so that new ids are higher."""
         self._next(f"last_{kind}", max(0, given - self.last_id(kind)))
 
     def _next(self, column: str, count: int = 1) -> int:
@@ -401,7 +401,7 @@ class Connection:
             self._given.clear()
 
     def commit(self) -> str | None:
-        """What waits, and the end, in one way to the server; returns what it says of the end."""
+        """Send deferred writes and COMMIT in one round trip; returns the server's status of the COMMIT."""
         assert self._begun is not None
         return self._sent(self._begun[1], "COMMIT").statusmessage
 
@@ -415,15 +415,15 @@ class _Threads(threading.local):
     hurried = 0
 
 
-_noted: dict[tuple[str, int], tuple[float, Counters]] = {}  # of a project: the newest, and when they were asked for
+_noted: dict[tuple[str, int], tuple[float, Counters]] = {}  # each project's newest, and when requested
 _noted_lock = threading.Lock()
-_written: dict[tuple[str, int], float] = {}  # when this process last wrote to it
+_written: dict[tuple[str, int], float] = {}  # when this process last wrote to each project
 _pools: dict[tuple[int, str], Pool] = {}
 _pools_lock = threading.Lock()
 
 
 def _pool(url: str) -> Pool:
-    """The pool of connections to a server, shared by all handles of this process; a fork gets its own."""
+    """The pool of connections to a server, shared by all handles of this process; a forked process gets its own."""
     _quiet_log()
     with _pools_lock:
         key = os.getpid(), url
@@ -444,7 +444,7 @@ def _pool(url: str) -> Pool:
 
 
 def _quiet_log() -> None:
-    """While a server is away the pool logs a warning for each of its tries; whoever asked gets the error itself."""
+    """Silence the pool's warning for each failed attempt to connect: the caller gets the error itself."""
     log = logging.getLogger("psycopg.pool")
     if log.level == logging.NOTSET:  # unless the program configured that log itself
         log.setLevel(logging.ERROR)
@@ -456,8 +456,8 @@ def taken(url: str) -> tuple[Pool, Raw]:
     try:
         return pool, pool.getconn()
     except PoolTimeout:
-        # The pool does not say why it has none: the server does. Where it is back, the pool may still be waiting
-        # for its next try, and another one begins at once.
+        # The pool does not say why it has no connection, so connect directly to get the server's error. If the server
+        # is back, the pool may still be waiting for its next attempt; a new pool connects at once.
         psycopg.connect(url, connect_timeout=5).close()
         if pool.get_stats().get("pool_size", 0) >= _MOST_CONNECTIONS:
             raise
@@ -500,7 +500,7 @@ class Database:
         )
 
     def within(self, scope: Scope | None) -> Database:
-        """The same database for a scope: the server does not show its reads what is somebody else's own."""
+        """The same database for a scope: the server hides rows that belong to other users from its reads."""
         view = copy(self)
         view._user = _EVERYONE if scope is None else f"set_config('skm.user', {_literal(scope.user or '')}, true)"
         return view
@@ -525,7 +525,7 @@ class Database:
             connection.end()
 
     def _begun(self, first: _First, begin: bytes) -> tuple[Pool, Raw]:
-        """A connection in a new transaction. A broken connection is replaced, as nothing was done on it yet."""
+        """A connection in a new transaction. A broken connection is replaced, because nothing was done on it yet."""
         for left in reversed(range(_TRIES)):
             pool, raw = self._taken()
             try:
@@ -549,7 +549,7 @@ class Database:
     # --- reading
 
     def counters(self) -> Counters:
-        """Generation, use and epoch. They come with the first statement of every read; for a blink they are believed.
+        """Generation, use and epoch. They come with the first statement of every read and are cached for a moment.
 
         What this process writes is seen at once.
         """
@@ -557,11 +557,14 @@ class Database:
         with self.reading() as connection:
             asked_at, counters = _noted.get(key, (0.0, None))
             is_recent = asked_at > max(time.monotonic() - _BELIEVED_SECONDS, _written.get(key, 0.0))
-            # Those of a transaction that has begun are of its moment, whatever came since.
+            # A transaction that has begun uses the counters of its own snapshot, even if newer ones are known.
             return counters if counters and is_recent and not connection.counters else connection.ask_for_counters()
 
     def noted_generation(self, since: float | None) -> int | None:
-        """That of the last read of this process, in whatever thread; or of one since then, if no write came after."""
+        """The generation at the last read of this process, in any thread.
+
+        With `since`: None if no read was made after that moment and after this process's last write.
+        """
         key = self.url, self.project
         asked_at, counters = _noted.get(key, (0.0, None))
         if counters is None or (since is not None and asked_at <= max(since, _written.get(key, 0.0))):
@@ -575,7 +578,7 @@ class Database:
                 _noted[key] = asked_at, counters
 
     def reading(self, *, own: bool = False) -> AbstractContextManager[Connection]:
-        """Several reads of one moment. `own`: what this thread wrote in an open `together` counts too."""
+        """Several reads of one snapshot. `own` includes what this thread wrote in an open `together`."""
         return self._reading(own=own)
 
     @contextmanager
@@ -607,8 +610,8 @@ class Database:
     def writing(self, *, aside: bool = False) -> Iterator[Connection]:
         """One transaction: all of the block or nothing, on the server's disk when it returns.
 
-        `aside` is for what a read leaves behind (use, sessions): it waits only a moment for others
-        and is not synced, since nobody was promised it.
+        `aside` is for what a read records (use, sessions): it waits only a moment for other writers
+        and is not synced, because it was not acknowledged to a caller.
         """
         joined = self._threads.joined
         if joined is not None:
@@ -633,7 +636,7 @@ class Database:
                     f"BEGIN; SET LOCAL lock_timeout = {max(_LEAST_WAIT_MS, int(left * 1000))};"
                     f" SET LOCAL idle_in_transaction_session_timeout = '{_ABANDONED}'{sync}"
                 )
-                # A person's change may concern links and copies of others, so rights are checked before, one by one.
+                # A change may affect other users' links and copies: rights are checked beforehand, memory by memory.
                 with self.translated(), self._transaction(begin, user=_EVERYONE) as connection:
                     schema.require_known(connection.lock_project(), self.where)
                     yield connection
@@ -645,7 +648,7 @@ class Database:
 
     @contextmanager
     def beside(self, *, seconds: float) -> Iterator[Connection]:
-        """A write that changes no memory: it does not wait for other writers, nor they for it."""
+        """A write that changes no memory: it and the writers of memories do not wait for each other."""
         if self.read_only:
             raise DatabaseUnusable(
                 f"{self.where} can only be read", hint="set index.url to a server that can be written"
@@ -657,9 +660,9 @@ class Database:
                 connection.raw.execute("COMMIT")
 
     def _commit(self, connection: Connection) -> None:
-        """The answer to a commit can be lost on its way: then the ledger says whether it was made.
+        """Commit. If the server's answer is lost, look in the ledger whether the commit took effect.
 
-        What has no entry there (use, vectors, what a scan saw) may be made again without harm.
+        Changes without a ledger entry (use, vectors, what a scan saw) can be repeated without harm.
         """
         try:
             status = connection.commit()
@@ -676,7 +679,7 @@ class Database:
         while True:
             try:
                 with self._transaction(f"BEGIN; SET LOCAL lock_timeout = {max(1, int(seconds * 1000))}") as connection:
-                    # Whoever holds this row may be the transaction in question: behind it, its outcome is final.
+                    # The lost transaction may still hold this row: once we have the lock, its outcome is final.
                     first(connection, "SELECT project_id FROM counter WHERE project_id = @p FOR UPDATE")
                     sql = "SELECT count(*) FROM ledger WHERE project_id = @p AND sequence = ? AND hash = ?"
                     return bool(first(connection, sql, entry)[0])
@@ -690,7 +693,7 @@ class Database:
 
     @contextmanager
     def _joining(self, connection: Connection) -> Iterator[None]:
-        """A write inside `together`: where it fails it may be half done, so all of the block is undone."""
+        """A write inside `together`: if it fails it may be half done, so the whole block is undone."""
         _require_whole(connection)
         try:
             with self.translated():

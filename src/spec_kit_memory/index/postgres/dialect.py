@@ -1,4 +1,7 @@
-"""What does a statement of `sql` say to PostgreSQL? Here are also its own words: `@vector` is pgvector's type."""
+"""How is a statement of `sql` translated for PostgreSQL?
+
+`@vector`, the type of pgvector, is a placeholder of this engine alone.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ _PLACEHOLDER = re.compile(r"\?|(?<!:):([a-z_]+)\b|@p\b|@c\b|@vector\b|%")
 
 @lru_cache(maxsize=4_096)
 def translated(sql: str, project: int, checkout: int, extension: str) -> bytes:
-    """Numbers of the project and the checkout are put in as they are; pgvector is in the schema `extension`."""
+    """Project and checkout ids are inserted as literals; `extension` is the schema that contains pgvector."""
 
     def one(found: re.Match[str]) -> str:
         match found[0]:

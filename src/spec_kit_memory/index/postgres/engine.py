@@ -32,9 +32,9 @@ class PostgresIndex(TableIndex):
         accepts: bool = False,
         memory_mb: int | None = None,
     ) -> None:
-        """`accepts`: on a team server, where changes of files are accepted in the outbox.
+        """`accepts` is set on a team server, where file changes are accepted into the outbox.
 
-        A project whose arrays would take more than `memory_mb` is searched on the server.
+        A project whose arrays would need more than `memory_mb` is searched by the database server.
         """
         database = Database(url, project, checkout=checkout, read_only=read_only, busy_seconds=busy_seconds)
         shared = PostgresShared(database, accepts=accepts, memory_mb=memory_mb)
@@ -55,7 +55,7 @@ class PostgresIndex(TableIndex):
             super().warm()
 
     def when_new(self, callback: Callable[[], None]) -> None:
-        """No other index takes a project's place."""
+        """The callback is never called: a project's index is not replaced by another one."""
 
     @contextmanager
     def exported(self) -> Iterator[PostgresTables]:
@@ -68,7 +68,7 @@ class PostgresIndex(TableIndex):
             yield PostgresTables(connection)
 
     def require_sound(self, *, quick: bool = False) -> None:
-        """The server checks its own pages, and says so where it reads a damaged one."""
+        """Nothing to do: the server checks its own pages and reports a damaged one when it reads it."""
 
     def require_sense(self) -> None:
-        """The server takes no value that its column cannot have."""
+        """Nothing to do: the server rejects values that do not fit their column."""

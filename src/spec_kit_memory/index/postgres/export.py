@@ -1,4 +1,4 @@
-"""How is a project's index read and written table by table, to go to another engine or come from one?"""
+"""How is a project's index read and written table by table, for a transfer to or from another engine?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NUMBERED = {"memory": "id", "link": "id", "history": "sequence", "vector": "id"
 
 
 class PostgresTables:
-    """Within one transaction: a read of one moment, or a write."""
+    """Used within one transaction: a read of one snapshot, or a write."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -1,4 +1,4 @@
-"""What does an error of PostgreSQL mean to us? One of our errors, with the way out; never with a password."""
+"""Which of our errors does an error of PostgreSQL become? One with a hint, and never with a password."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PASSWORD = re.compile(
     r"(://[^/@:\s]*:)[^@/\s]*@|(\b(?:password|passfile|sslpassword)\s*=\s*)(?:'[^']*'|[^\s&]+)", re.I
 )
 
-# While connecting there is no code of the error, only its words: a server's or a pooler's.
+# A failure to connect has no error code, only a message of the server or of a pooler.
 _CONNECTING: tuple[tuple[re.Pattern[str], type[psycopg.Error]], ...] = (
     (re.compile(r'database "[^"]*" does not exist|no such database'), errors.InvalidCatalogName),
     (
@@ -29,18 +29,18 @@ _CONNECTING: tuple[tuple[re.Pattern[str], type[psycopg.Error]], ...] = (
         re.compile(r"too many (clients|connections)|remaining connection slots|no more connections allowed"),
         errors.TooManyConnections,
     ),
-    # A server needs room of its own to serve one more connection.
+    # The server itself needs disk space to accept a connection.
     (re.compile(r"No space left on device"), errors.DiskFull),
 )
 
 
 def masked(text: str) -> str:
-    """Without the password that a URL or a connection string may have."""
+    """The text without the password that a URL or a connection string may contain."""
     return _PASSWORD.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2]}***", text)
 
 
 def busy(where: str) -> DatabaseBusy:
-    """Others wrote for as long as one waited for them."""
+    """The error for a wait for other writers that timed out."""
     return DatabaseBusy(f"another process writes to {where}", hint="try again in a moment")
 
 
@@ -50,7 +50,7 @@ def as_ours(error: BaseException, where: str) -> SpecKitMemoryError:
             return DatabaseUnusable(
                 f"{where} allows no statement to take as long as this one", hint="raise statement_timeout for this user"
             )
-        case errors.QueryCanceled():  # the server also says so of its own limit, when that ends just after a statement
+        case errors.QueryCanceled():  # also raised for statement_timeout, if that expires just after a statement
             return DatabaseUnusable(
                 f"{where} ended a statement before it was done: {_first_line(error)}",
                 hint="try again; where statement_timeout is short, raise it for this user",
@@ -101,7 +101,7 @@ def as_ours(error: BaseException, where: str) -> SpecKitMemoryError:
 
 
 def _lacking_right(text: str) -> str:
-    """What the administrator of the server does, once: whoever installed a package has no manual at hand."""
+    """The command for the server's administrator. The hint names it because an installed package has no docs."""
     if "create role" in text:
         return (
             "as administrator of the server: `ALTER ROLE USER CREATEROLE`, or"

@@ -1,4 +1,4 @@
-"""How does PostgreSQL fill the arrays? Columns of numbers and packed postings come as bytes, never as rows."""
+"""How are the arrays loaded from PostgreSQL? Columns of numbers and packed postings come as bytes, never as rows."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _PAGE_OF_WORDS = 8_192
 
 
 class PostgresFeed:
-    # As many as are kept: each that is missing is a way to the server.
+    # As many as the caches hold: each missing row costs a round trip to the server.
     warm_passages = 120_000
     warm_memories = 20_000
     warms_states = True
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._dimensions = (-1, 0)  # an epoch, and those of its model
+        self._dimensions = (-1, 0)  # an epoch, and the dimensions of its model
 
     def moment(self) -> AbstractContextManager[object]:
         return self._database.reading()
@@ -155,7 +155,7 @@ class PostgresFeed:
     # --- nearest
 
     def dimensions(self) -> int:
-        epoch = self.counters().epoch  # another model is another epoch
+        epoch = self.counters().epoch  # a change of model raises the epoch
         if self._dimensions[0] != epoch:
             sql = "SELECT dimensions FROM model WHERE project_id = @p ORDER BY id DESC LIMIT 1"
             with self._database.reading() as connection:
@@ -214,7 +214,7 @@ class PostgresFeed:
 
 
 def _numbers(connection: Connection, names: Sequence[str], sql: str, values: Sequence[Any]) -> list[Ints]:
-    """Columns of 64-bit numbers as arrays: each is sent as one value."""
+    """Columns of 64-bit integers as arrays; the server sends each column as one value."""
     import numpy as np
 
     joined = ", ".join(f"string_agg(int8send({name}), '' ORDER BY id)" for name in names)
@@ -222,11 +222,11 @@ def _numbers(connection: Connection, names: Sequence[str], sql: str, values: Seq
     return [np.frombuffer(column or b"", ">i8").astype(np.int64) for column in row or ()]
 
 
-_Word = tuple[str, int]  # and the passage after which it is read
+_Word = tuple[str, int]  # a word, and the passage id after which its postings are read
 
 
 def _postings(connection: Connection, words: Sequence[_Word]) -> dict[_Word, tuple[Ints, Ints]]:
-    """All of a question at once."""
+    """The postings of all words of a query, in one statement."""
     import numpy as np
 
     sql = (
@@ -244,7 +244,7 @@ def _postings(connection: Connection, words: Sequence[_Word]) -> dict[_Word, tup
 
 
 def _phrase(connection: Connection, phrase: Wanted, postings: Mapping[_Word, tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
-    """Passages that have all of the words, and how often one after the other."""
+    """The passages that contain the phrase, and how often."""
     import numpy as np
 
     ids = None
@@ -260,7 +260,7 @@ def _phrase(connection: Connection, phrase: Wanted, postings: Mapping[_Word, tup
 
 
 def _times(words: str, wanted: str) -> int:
-    """Occurrences may share the blank between them, or a word."""
+    """Count occurrences; two of them may overlap in a blank or in a word."""
     count = at = 0
     while (at := words.find(wanted, at)) >= 0:
         count += 1
@@ -269,7 +269,7 @@ def _times(words: str, wanted: str) -> int:
 
 
 def _as_stored(page: Sequence[tuple[Any, ...]]) -> list[tuple[int, bytes]]:
-    """Vectors as pgvector sends them (two short numbers, then float32 with the highest byte first), as ours."""
+    """Vectors in pgvector's format (two 16-bit integers, then big-endian float32) as little-endian float32."""
     import numpy as np
 
     if not page:

@@ -1,6 +1,6 @@
-"""What is wrong with the index, and what can be mended?
+"""What is wrong with the index, and what can be repaired?
 
-The server keeps its own pages sound; here is looked at what our tables say together.
+The server keeps its own pages sound; this module checks that our tables agree with each other.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Care(Repairs):
 
     def check(self, *, now: datetime | None = None, quick: bool = False) -> dict[str, list[Text]]:
         faults: dict[str, list[Text]] = {"integrity": [], "documents": [], "links": [], "text index": [], "vectors": []}
-        with self._shared.database.reading() as connection:  # all of it: a scope is told that something is wrong
+        with self._shared.database.reading() as connection:  # unscoped: a scoped caller learns only that a check failed
             faults["sessions"] = [*old_sessions(connection, now)] if now else []
             for name, sql, code in _FAULTS:
                 count = first(connection, f"SELECT count(*) FROM ({sql}) AS found")[0]
@@ -93,10 +93,10 @@ class Care(Repairs):
         return len(ids)
 
     def rebuild(self, change: Change, fill: Callable[[Index], object] = lambda index: None) -> Rebuilt:
-        """All in one transaction: others read what was there until it is done, and who would write waits.
+        """Rebuild in one transaction: until it commits, others read the old state and writers wait.
 
-        Passages and words are made again from the recorded text, under new ids; then `fill` reads every file anew.
-        Vectors stay: they are keyed by the words.
+        Passages and postings are rebuilt from the recorded text, under new ids; then `fill` reads every file anew.
+        Vectors are kept, because they are keyed by the hash of the text.
         """
         with self._database.together(), self._database.writing() as connection:
             tables = {
@@ -109,7 +109,7 @@ class Care(Repairs):
                 "UPDATE document SET raw_hash = '', size = 0, mtime_ns = 0, seen_ns = 0 WHERE project_id = @p"
             )
             every = connection.checkouts()
-            for checkout in every:  # they share the words
+            for checkout in every:  # all checkouts share the postings
                 with connection.within(checkout):
                     for (memory_id,) in fetch(connection, f"{LIVE} ORDER BY id"):
                         _show_again(connection, memory_id)

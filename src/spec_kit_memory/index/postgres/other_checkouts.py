@@ -1,4 +1,4 @@
-"""What do the checkouts of one project have in common? Memories, and the links that their files ask for."""
+"""What do the checkouts of one project share? Memories, and the links that their files declare."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["claim_link", "drop_link", "elsewhere"]
 
 
 def elsewhere(connection: Connection, entry: Entry) -> Elsewhere | None:
-    """The memory that another checkout has at this path, else one with this text in the same place.
+    """The memory that another checkout has at this path, else one with the same text in the same folder.
 
-    Not one that this checkout has already, somewhere else or no longer, nor another user's.
+    Memories of another owner are left out, and those that this checkout already has a row for, at any path or deleted.
     """
     every = connection.checkouts()
     if len(every) == 1:
@@ -45,7 +45,7 @@ def elsewhere(connection: Connection, entry: Entry) -> Elsewhere | None:
 
 
 def claim_link(connection: Connection, key: tuple[int, int, str], origin: Origin) -> None:
-    """One that a person made belongs to no checkout."""
+    """Record that this checkout declares the link; a link that a person made belongs to no checkout."""
     ours = "'{}'" if origin is Origin.HAND else "array_append(array_remove(checkouts, @c), @c)"
     connection.execute(
         f"UPDATE link SET checkouts = {ours}"

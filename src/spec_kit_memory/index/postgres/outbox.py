@@ -1,6 +1,6 @@
-"""What was accepted and is not in git yet? Rows that are written with the memories they are about, in one transaction.
+"""Which accepted file changes are not in git yet? Each is a row, written in one transaction with its memory.
 
-The features add to it and ask how far something has come; the worker of a team server takes from it.
+Features add rows and query their progress; the worker of a team server delivers them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DELIVERY = "path, stage, accepted_at, reason, branch, commit, tries"
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """An operation as the worker gets it."""
+    """An operation for the worker to deliver."""
 
     sequence: int
     operation: FileOperation
@@ -131,13 +131,13 @@ class Outbox(View):
     # --- for the worker
 
     def on_the_way(self) -> set[str]:
-        """The paths that have an operation which is not in git: what git says of them is not all that is known."""
+        """The paths with an operation that is not in git yet: for these the content in git is out of date."""
         sql = "SELECT DISTINCT path FROM outbox WHERE project_id = @p AND stage <> 'in git'"
         with self._database.reading(own=True) as connection:
             return {row[0] for row in fetch(connection, sql)}
 
     def in_git(self) -> list[InGit]:
-        """Of each path the last operation, where that one is in git and left a file there."""
+        """The last operation of each path, if it is in git and left a file there."""
         sql = (
             "SELECT sequence, id::text, path, author, commit FROM (SELECT DISTINCT ON (path) * FROM outbox"
             " WHERE project_id = @p ORDER BY path, stage = 'in git', sequence DESC) AS last"
@@ -147,7 +147,7 @@ class Outbox(View):
             return [InGit(*row) for row in fetch(connection, sql)]
 
     def moved_to(self, sequence: int, commit: str | None) -> None:
-        """Another commit holds what this operation did, or none has to."""
+        """Record that another commit now contains this operation, or (None) that no commit needs to."""
         with self._database.writing() as connection:
             connection.execute(
                 "UPDATE outbox SET commit = ? WHERE project_id = @p AND sequence = ? AND stage = 'in git'",
@@ -155,7 +155,7 @@ class Outbox(View):
             )
 
     def held(self, id_: str, reason: str) -> None:
-        """Accepted, and not written until a person decides."""
+        """Stop an accepted operation until a person decides about it."""
         with self._database.writing() as connection:
             connection.execute(
                 "UPDATE outbox SET stage = 'failed', reason = ?, ended_at = now()"
@@ -164,7 +164,7 @@ class Outbox(View):
             )
 
     def due(self) -> list[Waiting]:
-        """What is to be tried now, in order. One that waits, or failed, holds up those after it on its path."""
+        """The operations to try now, in order. A postponed or failed one holds up later ones on its path."""
         sql = (
             "SELECT sequence, id, kind, path, data, keys, base, author, accepted_at, tries FROM outbox AS this"
             " WHERE project_id = @p AND stage = 'accepted' AND due_at <= now() AND NOT EXISTS"
@@ -177,9 +177,9 @@ class Outbox(View):
             return [_waiting(row) for row in fetch(connection, sql, (MOST_AT_ONCE,))]
 
     def delivered(self, commits: Mapping[int, str], *, branch: str) -> None:
-        """These are in git: sequence -> commit. Their text is not needed any more, nor what their paths had before.
+        """Mark operations as in git (sequence -> commit); drop their data, and earlier delivered rows of their paths.
 
-        The last row of each path stays: it says in which commit a memory is, and no sequence is ever given twice.
+        The last row of each path stays: it records the commit of a memory and keeps sequence numbers from being reused.
         """
         with self._database.writing() as connection:
             connection.executemany(
@@ -195,7 +195,7 @@ class Outbox(View):
             )
 
     def failed(self, sequence: int, reason: str) -> None:
-        """It cannot be written: a person has to look. It holds up what comes after it on its path."""
+        """Mark as failed: a person has to decide. Later operations on its path wait for it."""
         with self._database.writing() as connection:
             connection.execute(
                 "UPDATE outbox SET stage = 'failed', reason = ?, ended_at = now()"
@@ -212,7 +212,7 @@ class Outbox(View):
             )
 
     def renamed(self, sequence: int, *, old: str, new: str) -> None:
-        """The name was taken in git: this operation and those after it are about another path."""
+        """Move this operation and later ones to another path, because the name is taken in git."""
         with self._database.writing() as connection:
             connection.execute(
                 "UPDATE outbox SET path = ? WHERE project_id = @p AND path = ? AND sequence >= ?", (new, old, sequence)

@@ -1,4 +1,4 @@
-"""How do many vectors travel to the server at once? As one array of float32, in the form that the server has it in."""
+"""How are many vectors sent to the server at once? As one float32 array in PostgreSQL's binary format."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from psycopg.pq import Format
 
 __all__ = ["RealArray", "joined", "register"]
 
-_REAL, _REAL_ARRAY = 700, 1021  # as PostgreSQL numbers its own types
+_REAL, _REAL_ARRAY = 700, 1021  # type ids (OIDs) of PostgreSQL
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ def register(adapters: AdaptersMap) -> None:
 
 
 def joined(vectors: Sequence[bytes]) -> tuple[int, RealArray]:
-    """How many numbers each of these has, and all of them one after the other."""
+    """The dimensions of each vector, and all vectors concatenated into one array."""
     import numpy as np
 
     if len({len(vector) for vector in vectors}) != 1:
@@ -39,5 +39,5 @@ def joined(vectors: Sequence[bytes]) -> tuple[int, RealArray]:
     numbers = np.frombuffer(b"".join(vectors), "<f4")
     elements = np.empty(len(numbers), [("bytes", ">i4"), ("number", ">f4")])
     elements["bytes"], elements["number"] = 4, numbers
-    head = np.array([1, 0, _REAL, len(numbers), 1], ">i4")  # dimensions, no nulls, type, length, first place
+    head = np.array([1, 0, _REAL, len(numbers), 1], ">i4")  # dimensions, no nulls, type, length, lower bound
     return len(numbers) // len(vectors), RealArray(head.tobytes() + elements.tobytes())

@@ -1,4 +1,4 @@
-"""Which tables are there, and are they ours? Numbered migrations under an advisory lock, and one row per project."""
+"""Is the schema ours and up to date? Numbered migrations under an advisory lock, and one row per project."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from spec_kit_memory.errors import DatabaseUnusable
 __all__ = ["NAME", "ROLE", "VERSION", "Opened", "add_project", "open_project", "prepare"]
 
 NAME = "spec_kit_memory"  # the schema
-ROLE = "spec_kit_memory_app"  # what every transaction is: no rights but those on the rows of its project
+ROLE = "spec_kit_memory_app"  # taken by every transaction; its rights are limited to the rows of one project
 VERSION = 6
-_LOCK = 0x534B4D  # of migrations
-_OLDEST = 160_000
+_LOCK = 0x534B4D  # the key of the advisory lock for migrations
+_OLDEST = 160_000  # server version 16
 
 Raw = psycopg.Connection[tuple[Any, ...]]
 
@@ -29,25 +29,25 @@ class Opened:
     project: int
     checkout: int
     read_only: bool
-    extension: str  # the schema that pgvector is in
+    extension: str  # the schema that contains pgvector
 
 
 def open_project(raw: Raw, name: str, where: str, *, checkout: str, read_only: bool) -> Opened:
-    """Bring the schema up to date and find the project and the checkout of these names, or make them."""
+    """Bring the schema up to date, and find or create the project and the checkout with these names."""
     fixed, extension = prepare(raw, where, read_only=read_only)
     project = add_project(raw, name, where, fixed=fixed)
     return Opened(project, _checkout(raw, project, checkout, fixed=fixed, where=where), fixed, extension)
 
 
 def prepare(raw: Raw, where: str, *, read_only: bool = False) -> tuple[bool, str]:
-    """Bring the schema up to date; returns whether it can only be read, and the schema that pgvector is in."""
+    """Bring the schema up to date; returns whether it is read-only, and the schema that contains pgvector."""
     number = raw.info.server_version
     if number < _OLDEST:
         raise DatabaseUnusable(
             f"{where} is PostgreSQL {number // 10_000}", hint="16 and later are supported: upgrade the server"
         )
     encoding = raw.info.parameter_status("server_encoding")
-    if encoding not in ("UTF8", None):  # a pooler may not say it
+    if encoding not in ("UTF8", None):  # a pooler may not report it
         raise DatabaseUnusable(
             f"{where} is a database in {encoding}, which cannot hold every text",
             hint="make one with `CREATE DATABASE NAME ENCODING 'UTF8' TEMPLATE template0`",
@@ -72,7 +72,7 @@ def _one(raw: Raw, sql: str, values: tuple[Any, ...] = ()) -> Any:
 
 
 def _version(raw: Raw, where: str) -> int:
-    # One statement sees one moment: another process may be making schema and tables right now.
+    # One statement, so one snapshot: another process may be creating schema and tables right now.
     ours = _one(
         raw,
         "SELECT EXISTS (SELECT 1 FROM pg_class WHERE relnamespace = n.oid AND relname = 'version')"
@@ -91,7 +91,7 @@ def _version(raw: Raw, where: str) -> int:
 
 
 def require_known(version: int, where: str) -> None:
-    """A newer program may have changed what its rows mean, also while this one had the index open."""
+    """Refuse a newer schema: its rows may mean something else. It may be upgraded while this process has it open."""
     if version > VERSION:
         raise DatabaseUnusable(
             f"{where} has schema version {version}; this program knows versions up to {VERSION}",
@@ -111,7 +111,7 @@ def _migrate(raw: Raw, where: str) -> None:
             if number > version:
                 if number == 1:
                     _make_role(raw)
-                    if _one(raw, "SELECT current_schema()") is None:  # the user's search_path leads nowhere
+                    if _one(raw, "SELECT current_schema()") is None:  # no schema of the user's search_path exists
                         raw.execute("SET LOCAL search_path = public")
                     raw.execute("CREATE EXTENSION IF NOT EXISTS vector")
                 raw.execute(script.read_text(encoding="utf-8").replace("@role", ROLE).encode())
@@ -119,13 +119,13 @@ def _migrate(raw: Raw, where: str) -> None:
 
 
 def _make_role(raw: Raw) -> None:
-    """Roles belong to the whole server: another database of it may have made it already."""
+    """Create the role unless it exists. Roles belong to the whole server, so another database may have created it."""
     if not _one(raw, "SELECT 1 FROM pg_roles WHERE rolname = %s", (ROLE,)):
         try:
             with raw.transaction():
                 raw.execute(f"CREATE ROLE {ROLE} NOLOGIN NOSUPERUSER NOBYPASSRLS".encode())
         except (errors.DuplicateObject, errors.UniqueViolation):
-            pass  # at the same moment
+            pass  # another process created it at the same moment
     if _one(raw, "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = %s", (ROLE,)):
         raise DatabaseUnusable(f"the role {ROLE} may see every row", hint=f"ALTER ROLE {ROLE} NOSUPERUSER NOBYPASSRLS")
     if not _one(raw, "SELECT pg_has_role(current_user, %s, 'SET')", (ROLE,)):
@@ -133,7 +133,7 @@ def _make_role(raw: Raw) -> None:
 
 
 def add_project(raw: Raw, name: str, where: str, *, fixed: bool = False) -> int:
-    """The number of the project of this name; it is made where there is none."""
+    """The id of the project with this name, which is created if needed."""
     project_id = _one(raw, f"SELECT id FROM {NAME}.project WHERE name = %s", (name,))
     if project_id is not None:
         return int(project_id)

@@ -1,4 +1,4 @@
-"""Where are the files of a workspace's state, when its index is on a server? In rows, a megabyte each."""
+"""Where are a workspace's state files stored if its index is on a server? In rows of one megabyte each."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class _Held(threading.local):
 
 
 class StateFiles:
-    """Each belongs to a checkout, and is as it was written or not there."""
+    """State files of one checkout; each is either complete or absent."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._held = _Held()  # of the thread that is alone
+        self._held = _Held()  # the transaction of the thread that is inside `alone`
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
@@ -59,7 +59,7 @@ class StateFiles:
             return dict(fetch(connection, sql, (kind,)))
 
     def parts(self, kind: str, name: str) -> Iterator[bytes]:
-        """One after the other, each read by itself: nobody holds a moment of the server for a whole file."""
+        """The parts in order, each read in its own transaction, so that no snapshot is held for a whole file."""
         sql = "SELECT data FROM state_file WHERE project_id = @p AND kind = ? AND name = ? AND part = ?"
         part = 0
         while True:
@@ -72,7 +72,7 @@ class StateFiles:
 
     @contextmanager
     def writing(self, kind: str, name: str) -> Iterator[Callable[[bytes], None]]:
-        """All that is written in the block or nothing; nobody who writes memories waits for it."""
+        """Write a file: all of the block or nothing. Writers of memories do not wait for it."""
         with self._writing() as connection:
             connection.execute("DELETE FROM state_file WHERE project_id = @p AND kind = ? AND name = ?", (kind, name))
             buffer = bytearray()
@@ -100,10 +100,10 @@ class StateFiles:
 
     @contextmanager
     def alone(self, kind: str) -> Iterator[None]:
-        """One process of the checkout at a time; the lock ends with its transaction, however that ends.
+        """Lock out other processes of the checkout; the lock ends with its transaction, even after a crash.
 
-        What this thread writes meanwhile belongs to that transaction, so that no further connection is needed for it.
-        Whoever waits keeps none.
+        State files that this thread writes meanwhile are part of that transaction, so they need no second connection.
+        A process that waits for the lock holds no connection between attempts.
         """
         key = zlib.crc32(f"{self._database.project}/{self._database.checkout}/{kind}".encode())
         locked = "SELECT pg_try_advisory_xact_lock(?, ?)"
@@ -122,7 +122,7 @@ class StateFiles:
             time.sleep(_PAUSE_SECONDS)
 
     def seconds_left(self, name: str, at: datetime, *, pause_seconds: int) -> float:
-        """How long it still has to rest; 0: it may go, and rests from now on. One of several callers may."""
+        """Seconds until `name` may run again. 0: it may run now and the pause starts; of several callers one gets 0."""
         now = rows.micros(at) or 0
         sql = (
             "INSERT INTO state_file (project_id, kind, name, part, data, at) VALUES (@p, 'rest', :name, 0, '', :now)"

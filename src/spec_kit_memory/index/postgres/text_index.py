@@ -1,8 +1,8 @@
 """How do a memory's passages get into the text index and out of it?
 
-Words are cut by the tokenizer of every engine, FTS5's, so that all engines find and rank alike. Which passages have a
-word is kept packed (`posting`) and written once per transaction. Passage ids only rise and never change their words:
-a passage whose words or title change gets a new id. Caches of other processes rely on it.
+All engines use FTS5's tokenizer, so that they find and rank alike. The passages that contain a word are stored packed
+(table `posting`) and written once per transaction. Passage ids only rise, and the words of an id never change: a
+passage whose words or title change gets a new id. Caches of other processes rely on it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _tokenizers = _Tokenizers()
 
 
 def tokens(text: str, *, query: bool = False) -> tuple[str, ...]:
-    """The words of a text as the index has them."""
+    """The words of a text as the index stores them."""
     reason = apsw.FTS5_TOKENIZE_QUERY if query else apsw.FTS5_TOKENIZE_DOCUMENT
     words: Any = _tokenizers.words(text.encode(), reason, None, include_offsets=False, include_colocated=False)
     return tuple(words)
@@ -100,7 +100,7 @@ def _insert(connection: Connection, memory_id: int, title: str, passages: Sequen
     new_rows: list[tuple[Any, ...]] = []
     indexed: list[tuple[int, tuple[str, ...]]] = []
     for number, passage in enumerate(passages, start=connection.next_id("passage", len(passages))):
-        # A conversation's title is mostly its own first words: on every turn they would only blur the match.
+        # A conversation's title mostly repeats its first words; indexed with every turn, it would blur the ranking.
         named = title_words if not passage.speaker or passage.ordinal == 0 else ()
         body = tokens(rows.clean(words.for_index(embedded(passage.headings, passage.text))))
         indexed.append((number, (*named, *body)))
@@ -124,12 +124,12 @@ def _insert(connection: Connection, memory_id: int, title: str, passages: Sequen
 
 
 def _packed_words(title: Sequence[str], body: Sequence[str]) -> str:
-    """A phrase is looked for in here: no word has white space, and none reaches from the title into the body."""
+    """The text that phrases are searched in. No word contains white space, and no phrase spans title and body."""
     return " ".join(("", *title, "\n", *body, ""))
 
 
 def index_words(connection: Connection, passages: Iterable[tuple[int, tuple[str, ...]]]) -> None:
-    """Gather these until the transaction ends: many documents share their words."""
+    """Collect postings until the transaction ends, because many documents share words."""
     if not connection.postings:
         connection.before_commit.append(lambda: _write_postings(connection))
     for number, terms in passages:
@@ -163,12 +163,12 @@ def _remove(connection: Connection, memory_id: int) -> None:
 
 
 def hide(connection: Connection, memory_id: int) -> None:
-    """Out of search. The passages stay, so that the vectors stay and it can come back without its file."""
+    """Remove a memory from search. Its passages stay, so that its vectors stay and it can return without its file."""
     connection.execute('DELETE FROM "trigger" WHERE project_id = @p AND memory_id = ?', (memory_id,))
 
 
 def show_again(connection: Connection, memory_id: int, title: str, text: str) -> None:
-    """Index what is stored, under new ids: after a return, or because the title changed."""
+    """Index the stored passages again under new ids, after the memory returned or its title changed."""
     passages = with_texts(connection, memory_id, text)
     _remove(connection, memory_id)
     _insert(connection, memory_id, title, passages)
@@ -179,7 +179,7 @@ def show_again(connection: Connection, memory_id: int, title: str, text: str) ->
 
 
 def prune_failures(connection: Connection, hashes: set[str]) -> None:
-    """Failures of words that no passage has any more."""
+    """Delete embedding failures of texts that no passage has any more."""
     if not hashes:
         return
     with connection.within(*connection.checkouts()):
@@ -191,7 +191,7 @@ def prune_failures(connection: Connection, hashes: set[str]) -> None:
 
 
 def prune_spare_vectors(connection: Connection) -> None:
-    """Of vectors whose words no passage has, the newest stay: who switches branches gets them back without a model."""
+    """Delete the oldest unused vectors. The newest stay, so that switching branches back needs no new embedding."""
     with connection.within(*connection.checkouts()):
         vectors = first(connection, "SELECT count(*) FROM vector WHERE project_id = @p")[0]
         passages = first(connection, "SELECT count(*) FROM passage WHERE project_id = @p")[0]
@@ -206,7 +206,7 @@ def prune_spare_vectors(connection: Connection) -> None:
 
 
 def attach_vectors(connection: Connection, vectors: Mapping[str, tuple[bytes, bytes | None]]) -> int:
-    """The vectors of these words, for every passage of these checkouts that has them; how many were not here yet."""
+    """Store vectors by text hash and attach them to every passage with that hash; returns how many are new."""
     if not vectors:
         return 0
     hashes = list(vectors)
@@ -241,21 +241,21 @@ def attach_vectors(connection: Connection, vectors: Mapping[str, tuple[bytes, by
 
 
 def vector_text(vector: bytes) -> str:
-    """As pgvector reads it: the shortest numbers that are these float32 again."""
+    """A vector as text for pgvector; the numbers convert back to the same float32 values."""
     import numpy as np
 
     return f"[{','.join(map(str, np.frombuffer(vector, '<f4').tolist()))}]"
 
 
 def vector_from(sent: bytes) -> bytes:
-    """A vector as pgvector sends it (two short numbers, then float32 with the highest byte first), as ours."""
+    """A vector in pgvector's format (two 16-bit integers, then big-endian float32) as little-endian float32."""
     import numpy as np
 
     return np.frombuffer(sent, ">f4", offset=4).astype("<f4").tobytes()
 
 
 def refresh_status(connection: Connection, memory_ids: Sequence[int]) -> None:
-    """The status of a memory's vectors follows from its passages."""
+    """Derive the vector status of these memories from their passages."""
     connection.execute(
         "UPDATE document SET vector_status = counted.status, embedded = counted.done FROM ("
         " SELECT one.checkout_id, one.memory_id, count(passage.vector_id) AS done, CASE"
@@ -266,7 +266,7 @@ def refresh_status(connection: Connection, memory_ids: Sequence[int]) -> None:
         " WHEN count(passage.vector_id) > 0 THEN 'partial' ELSE 'failed' END AS status"
         " FROM document AS one LEFT JOIN passage ON passage.project_id = @p"
         " AND passage.checkout_id = one.checkout_id AND passage.memory_id = one.memory_id"
-        " AND passage.memory_id = ANY(:ids::bigint[])"  # said to a planner that knows nothing of a new table
+        " AND passage.memory_id = ANY(:ids::bigint[])"  # repeated for the planner: a new table has no statistics
         " LEFT JOIN failure ON failure.project_id = @p AND failure.hash = passage.hash"
         " WHERE one.project_id = @p AND one.memory_id = ANY(:ids::bigint[]) GROUP BY 1, 2) AS counted"
         " WHERE document.project_id = @p AND document.checkout_id = counted.checkout_id"

@@ -1,4 +1,4 @@
-"""What do all views of one project share? Beside the caches, whether the server still answers matches itself."""
+"""What do all views of one project share? The caches, and the choice between arrays and searches on the server."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["PostgresShared"]
 
-_PASSAGE_BYTES, _MEMORY_BYTES, _WORDS_BYTES = 120, 800, 250  # of columns, and of all words
-_LOOK_AGAIN = 1_000  # matches, after which a project may have become smaller
-COLD_MATCHES = 16  # what a command asks at most: several texts, by words and by vector
+_PASSAGE_BYTES, _MEMORY_BYTES, _WORDS_BYTES = 120, 800, 250  # estimates: columns, and the words of a passage
+_LOOK_AGAIN = 1_000  # matches until the size is checked again: the project may have become smaller
+COLD_MATCHES = 16  # the most that one command needs: several texts, by words and by vector
 
 
 class PostgresShared(Shared):
@@ -29,7 +29,7 @@ class PostgresShared(Shared):
         super().__init__(database, PostgresFeed(database))
         self.cold_matches = 0
         self._most_bytes = None if memory_mb is None else memory_mb * 1_000_000
-        self.accepts = accepts  # changes of files go to the outbox
+        self.accepts = accepts  # file changes go to the outbox
 
     def match_text(self, scope: Scope | None, terms: Sequence[str], where: Filter, limit: int) -> list[RawHit]:
         if self._is_cold():
@@ -46,7 +46,7 @@ class PostgresShared(Shared):
         return self.arrays.match_vector(scope, vector, where, limit)
 
     def _is_cold(self) -> bool:
-        """Shall the server answer this match? A process that goes on asking loads the arrays, where there is room."""
+        """Should the server answer this match? A process that keeps searching loads the arrays if they fit."""
         if self.loaded is not None:
             return False
         if self.cold_matches >= COLD_MATCHES:
@@ -57,7 +57,7 @@ class PostgresShared(Shared):
         return True
 
     def fits(self) -> bool:
-        """Would the arrays of this project take no more memory than they may?"""
+        """Do the arrays of this project fit into the memory limit?"""
         if self._most_bytes is None:
             return True
         from spec_kit_memory.index.arrays.nearest import EXACT_BYTES
@@ -65,7 +65,7 @@ class PostgresShared(Shared):
 
         memories, passages, vectors, dimensions = self.feed.amounts()
         matrix = vectors * 4 * dimensions
-        coarse = vectors * dimensions // 8  # beyond a size, one bit of each number is kept
+        coarse = vectors * dimensions // 8  # above EXACT_BYTES only one bit of each number is kept
         needed = (
             (matrix if matrix <= EXACT_BYTES else coarse)
             + min(passages * _WORDS_BYTES, MOST_BYTES)

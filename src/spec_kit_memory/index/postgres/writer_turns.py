@@ -1,7 +1,7 @@
-"""Who of this process waits in the database for a project's row? One writer; others wait here, without a connection.
+"""In which order do the writers of this process write? One per project; the others wait here, without a connection.
 
-Otherwise writers that wait for one row hold every connection of the process, and its searches get none. Writers of
-many projects together leave some connections to readers, too.
+Otherwise writers that wait for one row in the database would hold every connection of the process, and searches would
+get none. Writers of all projects together leave some connections to readers, too.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from contextlib import contextmanager
 
 __all__ = ["MOST_WRITING", "turn_to_write"]
 
-MOST_WRITING = 12  # connections of one process to one server that writers have at once
+MOST_WRITING = 12  # the most connections to one server that writers of a process hold at once
 
 
 class _Places:
-    """A number of places, given in the order of coming."""
+    """A first-come, first-served semaphore."""
 
     def __init__(self, count: int) -> None:
         self._free = count
@@ -28,7 +28,7 @@ class _Places:
 
     @contextmanager
     def taken(self, deadline: float) -> Iterator[bool]:
-        """False inside: there was none until then."""
+        """Yields False if no place became free before the deadline."""
         granted = threading.Event()
         self._enqueue(granted)
         try:
@@ -46,7 +46,7 @@ class _Places:
                 self._queue.append(granted)
 
     def _was_granted(self, granted: threading.Event) -> bool:
-        """Decided once: whoever was too late gets no place afterwards."""
+        """The final decision: a caller that timed out leaves the queue and cannot be granted a place later."""
         with self._lock:
             if not granted.is_set():
                 self._queue.remove(granted)
@@ -54,7 +54,7 @@ class _Places:
 
     def _release(self, granted: threading.Event) -> None:
         with self._lock:
-            if granted in self._queue:  # interrupted while it waited
+            if granted in self._queue:  # interrupted while waiting
                 self._queue.remove(granted)
             elif granted.is_set():
                 self._grant_next()
@@ -71,14 +71,14 @@ _all_lock = threading.Lock()
 
 
 def _places(url: str, project: int | None, count: int) -> _Places:
-    """Those of a project, or of the server; a fork gets its own."""
+    """The semaphore of a project, or (None) of the server; a forked process gets its own."""
     with _all_lock:
         return _all.setdefault((os.getpid(), url, project), _Places(count))
 
 
 @contextmanager
 def turn_to_write(url: str, project: int, seconds: float) -> Iterator[float | None]:
-    """The turn of a project while the block lasts: how many of the seconds are left, or None if it never came."""
+    """Hold the project's turn to write during the block. Yields the seconds left, or None if the wait timed out."""
     deadline = time.monotonic() + seconds
     with _places(url, project, 1).taken(deadline) as is_next:
         if not is_next:

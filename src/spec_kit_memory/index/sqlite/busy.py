@@ -1,7 +1,7 @@
-"""How long does a statement wait for other processes? So many seconds, and Ctrl-C ends the wait.
+"""How long does a statement wait for other processes? For a given time, and Ctrl-C ends the wait.
 
-SQLite's own busy timeout sleeps where Python cannot hear a signal: a command that waited for the index could not be
-stopped before the wait was over.
+SQLite's own busy timeout sleeps outside Python, where no signal is handled: a command that waits for the index could
+not be interrupted before the timeout.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 __all__ = ["wait_at_most"]
 
-# As SQLite's own: short at first, because most others hold the index for a moment only.
+# The same pauses as SQLite's: short at first, because most processes hold the lock only briefly.
 _PAUSES = (0.001, 0.002, 0.005, 0.010, 0.015, 0.020, 0.025, 0.025, 0.025, 0.050, 0.050, 0.100)
 
 
 def wait_at_most(connection: apsw.Connection, seconds: float) -> None:
-    """Let every statement of the connection wait so long for others from now on."""
+    """Set how long each statement of the connection waits for locks of other connections."""
     until = 0.0
 
     def wait(calls: int) -> bool:
-        """Asked by SQLite again and again while another one holds the lock; False gives up."""
+        """Called by SQLite repeatedly while the lock is held elsewhere; False gives up."""
         nonlocal until
         now = time.monotonic()
         if calls == 0:

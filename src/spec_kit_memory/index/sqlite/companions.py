@@ -1,8 +1,8 @@
 """Are a database and the files next to it of the kind that SQLite creates?
 
-A repository may bring them as anything: a pipe would block whoever reads it, what is written into a file with a
-second name changes whatever has that name, and a rollback journal may name another file, which versions of SQLite
-before 3.54 delete once they have played it back.
+A hostile repository may contain anything under these names: a pipe would block its reader, a write to a file with a
+second hard link changes that other file, and a rollback journal may name another file, which versions of SQLite
+before 3.54 delete after they have rolled the journal back.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from spec_kit_memory.filesystem import Place
 __all__ = ["ENDINGS", "refuse_foreign"]
 
 ENDINGS = ("-wal", "-shm", "-journal")
-_JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")  # at its start, and again at its end if it names another file
+_JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")  # at its start, and also at its end if it names another file
 
 
 def refuse_foreign(path: Path) -> None:

@@ -36,15 +36,15 @@ __all__ = ["BUSY_SECONDS", "Connection", "Database"]
 
 BUSY_SECONDS = 30.0
 _READ_SECONDS = 5.0  # how long reopening waits for reads of the old file to end
-_DELETING_SECONDS = 0.25  # and for the old file's log to be deleted too
+_DELETING_SECONDS = 0.25  # how long it then waits for the old file's log to be deleted
 ASIDE_SECONDS = 0.5  # how long a read waits to record its use
 _CACHE_KIB = 4_096  # per connection, and a server has one for each of its worker threads
 _WRITER_CACHE_KIB = 16_384
 _LOG_BYTES = 64_000_000  # a log that grew in one long write is cut back to this
 _WAL_PAGES = 4_000  # a checkpoint every 16 MB: scans spend less time copying pages
 _REFUSED_SECONDS = 5.0  # pause before a read tries again to record its use on a full disk
-_LEAST_BYTES = 100  # the header: SQLite takes less than that for a new file
-_LOCKING_BYTE = 0x40000000  # SQLite leaves the page with this byte out
+_LEAST_BYTES = 100  # the header: SQLite treats a smaller file as a new one
+_LOCKING_BYTE = 0x40000000  # SQLite leaves out the page that contains this byte
 _abandoned: list[object] = []  # connections of a parent process: closing them here would harm the parent's log
 
 
@@ -67,10 +67,10 @@ class _Access(Enum):
 
 
 class Connection(apsw.Connection):
-    """A connection that also reads the statements of `sql`."""
+    """A connection that also understands the statements of `sql`."""
 
     text_index: TextIndex = text_index
-    checkout = 0  # a file has one
+    checkout = 0  # a file has only one checkout
     last_entry: tuple[int, str] | None = None
 
     def execute(self, sql: str, values: Values = (), /) -> apsw.Cursor:  # type: ignore[override]
@@ -89,7 +89,7 @@ class Connection(apsw.Connection):
         """Nothing to do: statements are never deferred."""
 
     def next_id(self, kind: str, count: int = 1) -> int:
-        """The next id of a table, above all ids that it has or ever had."""
+        """The next id of a table, higher than every id that it has or ever had."""
         had = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?"
         has = f"SELECT coalesce(max(rowid), 0) FROM {kind}"
         return int(self.execute(f"SELECT max(({had}), ({has})) + 1", (kind,)).get)
@@ -104,7 +104,7 @@ class Connection(apsw.Connection):
         return int(first(self, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")[0])
 
     def raised(self, counter: str) -> int:
-        # By its key: a statement that might change several rows makes the text index write what it has gathered.
+        # By its key: the text index writes out what it has collected before a statement that may change several rows.
         self.execute(f"UPDATE counter SET {counter} = {counter} + 1 WHERE id = 1")
         return int(first(self, f"SELECT {counter} FROM counter")[0])
 
@@ -170,18 +170,18 @@ class Database:
                 raise
 
     def _reset(self) -> None:
-        """Set the state that belongs to one process and one file."""
+        """Initialise the state that belongs to one process and one file."""
         self._pid = os.getpid()
         self._identity: tuple[int, int] | None = None
         self._size = 0  # the largest size of this file so far
         self._measuring = threading.Lock()
         self._lock = threading.RLock()
-        self._registering = threading.Lock()  # of its own: a writer may hold the other one while it waits for others
+        self._registering = threading.Lock()  # not `_lock`: a writer may hold that while it waits
         self._threads = threading.local()
         self._readers: WeakSet[Connection] = WeakSet()
         self._writer: Connection | None = None
-        self._sync = "FULL"  # of the writer
-        self._beside: dict[str, int] = {}  # inodes of the files that belong to it (log, shared memory), by path
+        self._sync = "FULL"  # of the write connection
+        self._beside: dict[str, int] = {}  # inodes of its companion files (log, shared memory), by path
         self._access = _Access.SHARED
         self._stamps: tuple[object, ...] | None = None  # of the files, to notice changes where SQLite does not
         self._refusal: SpecKitMemoryError | None = None  # why it cannot be written, though it should be
@@ -218,16 +218,16 @@ class Database:
             self._was_open = True
 
     def _prepare_file(self) -> bool:
-        """Make an empty file where there is none, which SQLite then fills; True while it is being filled.
+        """Create an empty file if there is none, which SQLite then fills; True while it is being filled.
 
-        One that is empty and not being filled was cut off, and SQLite would throw its log away.
+        An empty file that is not being filled was truncated, and SQLite would discard its log.
         """
         if not self.path.exists():
             if self._asked_to_read:
                 raise DatabaseUnusable(f"there is no index at {self.path}", hint=advise("index"))
             folder = self.path.absolute().parent
             if not folder.exists():
-                # Once it was open, a missing workspace was deleted: a thread that still writes must not bring it back.
+                # If the index was open before, the workspace has been deleted: a late write must not create it again.
                 base = folder.parent if self._was_open else Path(folder.anchor)
                 filesystem.make_folders(Place(base, folder.relative_to(base).parts), mode=0o700)
             with suppress(FileExistsError):
@@ -267,7 +267,7 @@ class Database:
                 raise self._refusal from error
 
     def _connect_for_reading(self) -> Connection:
-        """Open for reading; without other processes where a read-only or full disk cannot hold the log's index."""
+        """Open for reading; without sharing if a read-only or full disk has no room for the log's index."""
         try:
             connection = self._connect(apsw.SQLITE_OPEN_READONLY)
         except failures.CANNOT_BE_SHARED:
@@ -288,7 +288,7 @@ class Database:
 
     def _connect(self, flags: int) -> Connection:
         companions.refuse_foreign(self.path)
-        # The path is real: a link in it now was put there since, and may lead anywhere.
+        # The path was resolved before: a link in it was put there since, and may lead anywhere.
         flags |= apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOFOLLOW
         return self._configured(Connection(self._name(), flags=flags))
 
@@ -311,7 +311,7 @@ class Database:
                 connection.execute(f"PRAGMA {pragma}").fetchall()
             # Otherwise a join is planned again for every bound value, which takes longer than most joins run.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-            # Code in a forged file must reach no other file, and not change its own schema.
+            # Code in a forged file must not reach another file or change its own schema.
             connection.limit(apsw.SQLITE_LIMIT_ATTACHED, 0)
             connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)
@@ -325,7 +325,7 @@ class Database:
 
     def _bring_up_to_date(self, connection: Connection) -> None:
         deadline = time.monotonic() + self.busy_seconds
-        while True:  # switching the journal mode does not wait for others by itself
+        while True:  # switching the journal mode does not wait for locks by itself
             try:
                 connection.execute("PRAGMA journal_mode = WAL").fetchall()
                 break
@@ -350,7 +350,7 @@ class Database:
             _roll_back(connection)
             raise
 
-    # --- noticing forks, replaced and cut off files
+    # --- noticing forks, and replaced or truncated files
 
     def _on_disk(self) -> tuple[int, int] | None:
         try:
@@ -366,15 +366,15 @@ class Database:
         return identity
 
     def _measure_again(self) -> None:
-        """It looks smaller than it was: another thread has seen it grow since, it was compacted, or it was cut off.
+        """Find out why the file looks smaller: another thread saw it grow meanwhile, it was compacted or truncated.
 
-        A file that was cut off under us must neither be read on nor opened anew.
+        A file that was truncated while open must neither be read further nor opened again.
         """
         with self._measuring, self.translated():
             size = self._size_on_disk()
             if size >= self._size:
                 return
-            if size < _LEAST_BYTES and self.path.exists():  # SQLite would throw its log away
+            if size < _LEAST_BYTES and self.path.exists():  # SQLite would discard its log
                 raise self._cut_off()
             connection = self._connect_again()  # one that has not begun to read
             try:
@@ -386,13 +386,13 @@ class Database:
     def _size_on_disk(self) -> int:
         try:
             return os.stat(self._name_on_disk).st_size
-        except OSError:  # deleted: the next use makes it again
+        except OSError:  # deleted: the next use creates it again
             return 0
 
     def _require_all_pages(self, connection: Connection) -> None:
         """Raise if there are pages that are neither in the file nor in the log.
 
-        Both change while we look, as others write and copy the log into the file, so what looks wrong is believed
+        Both change during the check, as other processes write and copy the log into the file, so missing pages count
         only if the file did not grow meanwhile.
         """
         while True:
@@ -411,7 +411,7 @@ class Database:
         inside = size // page_size
         if count <= inside:
             return True
-        # A page that was taken and given back in one transaction is counted, and written nowhere.
+        # A page that was allocated and freed in one transaction is counted but never written.
         locking = _LOCKING_BYTE // page_size + 1
         lacking = set(range(inside + 1, count + 1)) - log.present_pages(self.path) - {locking}
         return len(lacking) <= int(free)
@@ -430,23 +430,23 @@ class Database:
             self._reads = Reads()
             self._reset()
             self._open()
-            self.on_new_file()  # its locks may be held by a thread that does not exist in this process
+            self.on_new_file()  # drop caches: a thread that does not exist in this process may hold their locks
         elif not self._is_ours():
             with self._lock:
                 if not self._is_ours():
                     self._reopen()
 
     def _is_ours(self) -> bool:
-        """Is the file at our path the one that is open? False if there is none, or while a thread reopens it."""
+        """Is the file at our path the open one? False if there is none, or while a thread reopens it."""
         identity = self._on_disk()
         if identity is None or identity != self._identity:
             return False
         return self._stamps is None or self._stamps == self._stamps_on_disk()
 
     def _reopen(self) -> None:
-        """Open again: another file is at our path, or none, so nothing cached of the old one is valid.
+        """Open again: another file is at our path, or none, so no cached state of the old one is valid.
 
-        The same file is opened anew too: where it could only be read, and changed, or where it may be writable again.
+        The same file is also reopened if it changed while it was read-only, or if it may be writable again.
         """
         if self._writer is not None and self._writer.in_transaction:
             raise DatabaseUnusable(f"{self.path} was replaced while it was written", hint="try again")
@@ -458,7 +458,7 @@ class Database:
         lock = self._lock
         self._close_all()
         self._reset()
-        self._lock = lock  # taken
+        self._lock = lock  # which this thread holds
         for name in leftovers:
             with suppress(OSError):
                 filesystem.remove(Place.of(Path(name)))
@@ -512,7 +512,7 @@ class Database:
         return connection
 
     def reading(self, *, own: bool = False) -> AbstractContextManager[Connection]:
-        """Several reads of one moment. `own` includes what this thread wrote in an open `together`.
+        """Several reads of one snapshot. `own` includes what this thread wrote in an open `together`.
 
         Anything that is cached must be read without `own`, because that transaction may be rolled back.
         """
@@ -529,9 +529,9 @@ class Database:
 
     @contextmanager
     def apart(self) -> Iterator[Connection]:
-        """A separate connection, in one moment, for long reads that are fetched in parts.
+        """A separate connection with one snapshot, for long reads that are fetched in parts.
 
-        No other thread closes it, so none waits for it to end.
+        No other thread closes it, so no thread waits for the read to end.
         """
         with self.translated():
             read, connection = self._undisturbed(self._connect_again)
@@ -572,9 +572,9 @@ class Database:
                 raise
 
     def _begun(self, deadline: float, *, aside: bool) -> Connection:
-        """Begin a transaction on the write connection, on the file that is at our path now."""
+        """Begin a transaction on the write connection, on the file that is now at our path."""
         while True:
-            self._ensure_current()  # while we waited for a lock
+            self._ensure_current()  # it may have been replaced while we waited for a lock
             if getattr(self._bulks, "about", self._threads) not in (None, self._threads):
                 raise DatabaseUnusable(f"{self.path} was replaced while it was written", hint=advise("index-again"))
             connection = self._writable(aside=aside)
@@ -622,7 +622,7 @@ class Database:
 
     @contextmanager
     def _joining(self, connection: Connection) -> Iterator[None]:
-        """A write inside `together`: where it fails it may be half done, so all of the block is undone at once."""
+        """A write inside `together`: if it fails it may be half done, so the whole block is undone at once."""
         _require_whole(connection)
         try:
             with self.translated():
@@ -730,7 +730,7 @@ class Database:
 
 
 def _inode(name: str) -> int:
-    """0: there is no such file."""
+    """The inode of a file; 0 if there is none."""
     try:
         return os.stat(name).st_ino
     except OSError:
@@ -747,7 +747,7 @@ def _stamp(name: str) -> tuple[int, int] | None:
 
 def _roll_back(connection: Connection) -> None:
     """Roll back the transaction unless SQLite has done so itself, as it does when the disk is full."""
-    with suppress(apsw.Error):  # the error that led here says more
+    with suppress(apsw.Error):  # the original error is more useful
         if connection.in_transaction:
             connection.execute("ROLLBACK")
 
@@ -760,5 +760,5 @@ def _require_whole(connection: Connection) -> None:
 
 
 def _times(api: apsw.FTS5ExtensionApi, *_: apsw.SQLiteValue) -> int:
-    """In a query for one word or phrase: how often a passage has it."""
+    """How often a passage contains the word or phrase of the query; called by SQLite."""
     return api.inst_count

@@ -1,4 +1,4 @@
-"""What does a statement of `sql` say to a file, which has one project and one checkout?"""
+"""How is a statement of `sql` translated for SQLite, where a file has only one project and one checkout?"""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _REPLACED = tuple(
 
 @lru_cache(maxsize=1_024)
 def translated(sql: str) -> tuple[str, bool]:
-    """As SQLite reads it, and whether it takes lists."""
+    """The statement for SQLite, and whether it takes lists as values."""
     text = sql
     for pattern, replacement in _REPLACED:
         text = pattern.sub(replacement, text)
@@ -41,7 +41,7 @@ def translated(sql: str) -> tuple[str, bool]:
 
 
 def bound(values: Values) -> Values:
-    """Lists go in as JSON."""
+    """The values with each list as JSON."""
     if isinstance(values, Mapping):
         return {name: _bound(value) for name, value in values.items()}
     return [_bound(value) for value in values]

@@ -20,8 +20,8 @@ __all__ = ["SqliteIndex"]
 class SqliteIndex(TableIndex):
     _shared: SqliteShared
     _database: Database
-    outbox = None  # whoever uses a file writes the memories' files, too
-    state_files = None  # they lie beside it
+    outbox = None  # not needed: users of a local index write the memories' files directly
+    state_files = None  # not needed: they are stored next to the index
 
     def __init__(
         self,

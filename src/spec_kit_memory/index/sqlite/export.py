@@ -1,4 +1,4 @@
-"""How is a file's index read and written table by table, to go to another engine or come from one?"""
+"""How is a file's index read and written table by table, for a transfer to or from another engine?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["SqliteTables"]
 
 
 class SqliteTables:
-    """Within one transaction: a read of one moment, or a write."""
+    """Used within one transaction: a read of one snapshot, or a write."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -16,14 +16,14 @@ from spec_kit_memory.index import rows
 
 __all__ = ["CANNOT_BE_SHARED", "FOREIGN", "as_ours", "damaged", "note_errno", "shows_damage"]
 
-# What is not of this package when it comes out of the database: turned into an error of ours.
+# Errors that database code may raise and that are turned into errors of this package.
 FOREIGN = (apsw.Error, OSError, UnicodeDecodeError, zlib.error)
-# What rows make of our code that are not as we wrote them: an unknown tier, half a list, a vector of another length.
+# Errors that our code raises for rows that we never wrote: an unknown tier, half a list, a vector of another length.
 _SENSELESS = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError)
-_OF_ARGUMENTS = (UnicodeEncodeError, OverflowError)  # the caller's, which SQLite cannot take
-# Opening a file for several processes needs room and rights beside it; without them it can still be read.
+_OF_ARGUMENTS = (UnicodeEncodeError, OverflowError)  # caused by a caller's values that SQLite cannot store
+# Sharing a file between processes needs space and rights in its folder; without them it can still be read.
 CANNOT_BE_SHARED = (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)
-_LITTLE = 256 * 1024  # bytes free on a disk that counts as full: a log and its index need more
+_LITTLE = 256 * 1024  # bytes; a disk with less free space counts as full, because a log and its index need more
 
 
 def damaged(where: Path | str, reason: object) -> DatabaseCorrupt:
@@ -31,14 +31,14 @@ def damaged(where: Path | str, reason: object) -> DatabaseCorrupt:
 
 
 def shows_damage(error: BaseException | None) -> bool:
-    """Is this what reading a damaged row ends in? For blocks that do nothing but read."""
+    """Is this an error that reading a damaged row causes? Only for blocks that do nothing but read."""
     if isinstance(error, _OF_ARGUMENTS) or "binding" in str(error):
         return False
     return isinstance(error, _SENSELESS)
 
 
 def note_errno(error: BaseException, connection: apsw.Connection) -> None:
-    """Keep with the error what the system said: SQLite has one sentence for a full disk and a broken one."""
+    """Attach the system's errno to the error: SQLite has the same message for a full disk and a broken one."""
     if isinstance(error, apsw.Error) and not hasattr(error, "system_errno"):
         error.system_errno = connection.system_errno  # type: ignore[attr-defined]
 
@@ -54,7 +54,7 @@ def as_ours(error: BaseException, path: Path, *, busy_seconds: float) -> SpecKit
             return damaged(path, "it is not a database, or its first page was overwritten")
         case apsw.CorruptError() | UnicodeDecodeError() | zlib.error():
             return damaged(path, error)
-        case apsw.SQLError():  # what we ask for is fixed: the tables are not what they were
+        case apsw.SQLError():  # our statements are fixed, so the tables must have changed
             return damaged(path, error)
         case apsw.FullError():
             return _full(path)
@@ -70,7 +70,7 @@ def _full(path: Path) -> DatabaseUnusable:
 
 
 def _refused(error: BaseException, path: Path) -> DatabaseUnusable:
-    """The system said no: why, and what helps."""
+    """The error for a refusal by the operating system: its reason, and a hint."""
     code = _errno_of(error, path)
     if code in (errno.ENOSPC, errno.EDQUOT):
         return _full(path)
@@ -91,7 +91,7 @@ def _refused(error: BaseException, path: Path) -> DatabaseUnusable:
 
 
 def _errno_of(error: BaseException, path: Path) -> int:
-    """What the system said, or where SQLite did not keep it what can be seen now; 0: unknown."""
+    """The system's errno; if SQLite did not keep it, a guess from the present state of the disk; 0 if unknown."""
     code = error.errno if isinstance(error, OSError) else getattr(error, "system_errno", 0)
     if code:
         return int(code)

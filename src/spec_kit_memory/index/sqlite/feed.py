@@ -1,4 +1,4 @@
-"""How does SQLite fill the arrays? Columns of numbers come as one text per column: the rows never become objects."""
+"""How are the arrays loaded from SQLite? Each column of numbers comes as one text: no row becomes an object."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class SqliteFeed:
             ]
 
     def vocabulary(self) -> None:
-        """A word is read from the file faster than many are kept."""
+        """Not kept: reading a word's postings from the file is faster than keeping a vocabulary."""
 
     def words_after(self, passage_id: int) -> list[tuple[int, str]]:
         raise NotImplementedError("no vocabulary of this engine is kept")
@@ -179,7 +179,7 @@ def _numbers(connection: Connection, columns: Sequence[str], tail: str, values: 
 
 
 def _whole(connection: Connection, word: str) -> tuple[Ints, Ints]:
-    """All occurrences, joined to one text by SQLite: ten times faster than rows."""
+    """All occurrences of a word. SQLite joins them into one text, which is ten times faster than rows."""
     import numpy as np
 
     text = connection.execute("SELECT group_concat(doc) FROM passage_terms WHERE term = ?", (word,)).get
@@ -189,9 +189,9 @@ def _whole(connection: Connection, word: str) -> tuple[Ints, Ints]:
 
 
 def _since(connection: Connection, term: str, after: int) -> tuple[Ints, Ints]:
-    """Only later passages, or a phrase: counted by a function of ours inside the query.
+    """Occurrences of a word or phrase in later passages, counted by our SQL function `skm_times`.
 
-    The term goes in as it was asked, since stemming a stem may give another one.
+    The term is passed unstemmed, because stemming a stem may give another one.
     """
     import numpy as np
 

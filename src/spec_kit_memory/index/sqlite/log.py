@@ -1,4 +1,4 @@
-"""What does the write-ahead log beside a database hold? Read without SQLite, which may refuse or delete it.
+"""What does a database's write-ahead log contain? Read without SQLite, which may refuse or delete it.
 
 The log's format is SQLite's own and does not change: a header of 32 bytes, then frames of 24 bytes and one page.
 """
@@ -22,7 +22,7 @@ _MAGIC = {0x377F0682: "<", 0x377F0683: ">"}  # the byte order of its checksums
 class Frame:
     page: int
     commit: int  # the database's size in pages, if a transaction ends here; else 0
-    offset: int  # of the page's content in the log
+    offset: int  # where the page's content begins in the log
 
 
 def path_of(database: Path | str) -> Path:
@@ -37,21 +37,21 @@ def has_frames(database: Path | str) -> bool:
 
 
 def head(database: Path | str) -> bytes:
-    """The header of the log; nothing where there is none."""
+    """The header of the log; empty if there is no log."""
     with suppress(OSError), path_of(database).open("rb") as file:
         return file.read(_HEADER)
     return b""
 
 
 def content(database: Path | str) -> bytes:
-    """The whole log; nothing where there is none."""
+    """The whole log; empty if there is none."""
     with suppress(OSError), path_of(database).open("rb") as file:
         return file.read()
     return b""
 
 
 def present_pages(database: Path | str) -> set[int]:
-    """The pages of which the log may hold a newer version; frames of an earlier round are left out."""
+    """The pages of which the log may hold a newer version; frames left over from before its last reset do not count."""
     pages: set[int] = set()
     with suppress(OSError), path_of(database).open("rb", buffering=0) as file:
         header = file.read(_HEADER)
@@ -67,14 +67,14 @@ def present_pages(database: Path | str) -> set[int]:
 
 
 def page_size(log: bytes) -> int:
-    """The size that a log's header names; 0 if it is no header."""
+    """The page size in a log's header; 0 if it is not a valid header."""
     if len(log) < _HEADER or int.from_bytes(log[:4], "big") not in _MAGIC:
         return 0
     return int.from_bytes(log[8:12], "big")
 
 
 def frames(log: bytes) -> Iterator[Frame]:
-    """The frames of all transactions that were committed, in order; what does not fit its checksum ends the log."""
+    """The frames of all committed transactions, in order; the log ends at the first frame with a wrong checksum."""
     if len(log) < _HEADER:
         return
     size = page_size(log)

@@ -42,10 +42,10 @@ from spec_kit_memory.index.sqlite.view import SqliteShared
 
 __all__ = ["LARGE", "Care"]
 
-LARGE = 100_000_000  # bytes; up to here even a quick check looks at everything, which takes less than a second
-_ENTRIES = 500  # of the ledger, likewise
+LARGE = 100_000_000  # bytes; up to this size even a quick check is complete, which takes less than a second
+_ENTRIES = 500  # of the ledger, checked between two looks at the clock
 _BULKY = ("passage", "passage_fts", "passage_fts_data", "vector", "token_state")
-# Passages of live memories are in the text index, others not.
+# Passages of live memories must be in the text index, and no others.
 _UNINDEXED = (
     f"SELECT DISTINCT memory_id FROM passage WHERE memory_id IN ({LIVE}) AND id NOT IN (SELECT rowid FROM passage_fts)"
 )
@@ -54,7 +54,7 @@ _BAD_VECTORS = (
     "SELECT id FROM vector WHERE length(vector) <> 4 * (SELECT dimensions FROM model ORDER BY id DESC LIMIT 1)"
 )
 _STRAY_STATES = "SELECT vector_id FROM token_state WHERE vector_id NOT IN (SELECT id FROM vector)"
-# What prompts are held against is what the memories say.
+# The triggers that prompts are matched with must be those of the memories.
 _FALSE_TRIGGERS = (
     "SELECT memory_id FROM \"trigger\" AS shown JOIN memory ON memory.id = memory_id WHERE presence = 'live'"
     " AND json_valid(triggers) AND phrase NOT IN (SELECT value FROM json_each(memory.triggers))"
@@ -66,7 +66,7 @@ _ORPHANED_LINKS = (
     "SELECT id FROM link WHERE source_id = target_id OR source_id NOT IN (SELECT id FROM memory)"
     " OR target_id NOT IN (SELECT id FROM memory)"
 )
-# A quick check of a large index may not come to the slow ones.
+# A quick check of a large index may run out of time before the slow ones.
 _QUICK_FAULTS: tuple[Fault, ...] = (
     ("links", _ORPHANED_LINKS, "links-without-end"),
     *DOCUMENT_FAULTS,
@@ -105,8 +105,8 @@ class Care(Repairs):
         with self._database.reading() as connection:
             faults["sessions"] = [*old_sessions(connection, now)] if now else []
             _count(connection, watch, faults, _QUICK_FAULTS)
-        # A connection of its own: one that has searched keeps the text index's outline, and SQLite's check of the
-        # whole file trusts that outline even where others have written since, and calls it corruption.
+        # A separate connection: one that has searched caches the structure of the text index. SQLite's check of the
+        # whole file relies on that cache even if another process has written since, and then reports corruption.
         with self._database.apart() as fresh:
             faults["integrity"] += integrity(fresh) if watch.endless else integrity_of(RECORDED, fresh, watch)
         faults["ledger"] = self._ledger(watch)
@@ -126,7 +126,7 @@ class Care(Repairs):
         return faults | ({"unfinished": [*watch.unfinished]} if watch.unfinished else {})
 
     def _index_again(self, connection: dialect.Connection, recorder: Recorder) -> int:
-        """From the recorded text; a memory without its passages is left for the next scan."""
+        """Index again from the recorded text; a memory without its passages is left for the next scan."""
         ids = [row[0] for row in fetch(connection, f"{_UNINDEXED} UNION {MISCOUNTED}")]
         for memory_id in ids:
             memory = load(connection, memory_id)
@@ -162,7 +162,7 @@ class Care(Repairs):
         return rebuild.rebuild(self._database, change, complete)
 
     def _ledger(self, watch: Watch) -> list[Text]:
-        """From the first entry on; what comes after a cut is the end of the chain, and to `verify` it is no gap."""
+        """Verify the ledger from its first entry until time is up; `verify` does not report a missing end."""
 
         def in_time() -> Iterator[LedgerEntry]:
             for number, entry in enumerate(Record(self._shared, None).ledger()):
@@ -191,7 +191,7 @@ def _counted(connection: Connection, *, sql: str, code: str) -> list[Text]:
 
 
 def _made_again(connection: Connection) -> list[str]:
-    """What could be made again if it were damaged, the largest last."""
+    """The tables that could be rebuilt if they were damaged, the largest last."""
     tables = [row[0] for row in fetch(connection, "SELECT name FROM sqlite_schema WHERE type = 'table'")]
     return sorted(set(tables) - set(RECORDED), key=lambda name: (name in _BULKY, name))
 

@@ -1,7 +1,7 @@
-"""Which rows hold values that we never write: text in place of a number, JSON that is none, a time in no year?
+"""Which rows hold values that we never write: text in place of a number, invalid JSON, a time outside any year?
 
-SQLite takes any value in any column, so a damaged file, another program or an index that came with a repository may
-hold them. Looked for where something failed for no other reason, and by the full check of health.
+SQLite accepts any value in any column, so a damaged file, another program or an index that came with a repository may
+contain them. This check runs when something failed for no other reason, and in the full health check.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _JSON = {
     ("alias", "triggers"): "array",
 }
 _KINDS = {"INTEGER": "'integer'", "REAL": "'real', 'integer'", "TEXT": "'text'", "BLOB": "'blob'"}
-_LAST_MOMENT = 253_402_300_799_999_999  # of the year 9999 in microseconds; counts and ids are far below
+_LAST_MOMENT = 253_402_300_799_999_999  # the end of the year 9999 in microseconds; counts and ids are far below
 _LAST_NS = 9_000_000_000_000_000_000
 _LARGEST_REAL = 1e300
-# What keeps rows from being seen: by everybody, or by whom they belong to.
+# Faults that hide rows from all users, or from their owner.
 _HIDDEN = {
     finding("texts-not-recorded"): "memory WHERE presence = 'live' AND content_hash NOT IN (SELECT hash FROM content)",
 }
@@ -44,25 +44,25 @@ _UNFIT_RECORD = {finding("times-of-ledger-unreadable"): "ledger WHERE julianday(
 
 
 def _most(column: str) -> int:
-    """The largest whole number that a column can have."""
+    """The largest integer that we write to a column."""
     return _LAST_NS if column.endswith("_ns") else _LAST_MOMENT
 
 
 def is_too_large(column: str, value: object) -> bool:
-    """Is it a number beyond all that we write, or none at all?"""
+    """Is it a number larger than any that we write, or not a number (NaN)?"""
     if isinstance(value, int):
         return abs(value) > _most(column)
     return isinstance(value, float) and not abs(value) <= _LARGEST_REAL
 
 
 def misfits(connection: Connection) -> list[Text]:
-    """One finding for each column that has such a value."""
+    """One finding for each column that contains such a value."""
     senseless = [message for table in _TABLES for message in _of(connection, table)]
     return senseless or [*hidden(connection), *_present(connection, _UNFIT_RECORD)]
 
 
 def hidden(connection: Connection) -> list[Text]:
-    """Why memories may be there and nobody sees them."""
+    """Reasons why stored memories may be invisible."""
     return _present(connection, _HIDDEN)
 
 

@@ -1,8 +1,8 @@
 """Which rows of an index's tables can still be read, and which are known to be lost?
 
-A table that SQLite finds sound is read through SQLite. Of the others each page is read by itself: those that the
-table's root leads to, and where pages are missing on the way, all that look like this table's and are nobody else's.
-Keys that an index of the table still has tell which rows are lost.
+A table that SQLite finds sound is read through SQLite. Other tables are read page by page: first the pages that are
+reachable from the table's root; if some are damaged, then all that look like this table's and belong to no other.
+The keys in the table's indexes show which rows are lost.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from spec_kit_memory.index.sqlite.pages import (
 __all__ = ["UNREADABLE", "Check", "Found", "OldIndex", "Record"]
 
 Record = dict[str, Any]
-Check = Callable[[Record], object]  # raises if a row of that table cannot be
+Check = Callable[[Record], object]  # raises if this cannot be a row of its table
 
 _KINDS: Mapping[str, tuple[type, ...]] = {
     "INTEGER": (int,),
@@ -41,7 +41,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "TEXT": (str,),
     "BLOB": (bytes,),
 }
-# What reading such a row ends in.
+# The errors that reading a damaged row causes.
 UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError, DatabaseCorrupt)
 _INDEXES = "SELECT name, rootpage FROM sqlite_schema WHERE type = 'index' AND tbl_name = ?"
 _SCHEMA_COLUMNS = 5  # type, name, table, root page, SQL
@@ -65,14 +65,14 @@ class Layout:
     primary: tuple[str, ...]  # of a table without rowid
     root: int
     indexes: Mapping[str, int]  # name -> root page
-    partial: frozenset[str]  # those of them that do not have all rows
+    partial: frozenset[str]  # the indexes that do not cover all rows
 
     @property
     def has_rowid(self) -> bool:
         return not self.primary
 
     def record(self, key: int, values: tuple[Value, ...]) -> Record:
-        """A row as it was stored. Columns that were added since have their default."""
+        """A stored row. Columns that were added later have their default."""
         if len(values) > len(self.columns) or not values:
             raise ValueError(f"a row of {self.name} has {len(values)} values")
         record: Record = {}
@@ -130,9 +130,9 @@ class Found:
 
     rows: dict[Hashable, Record] = field(default_factory=dict)
     whole: bool = True  # no page of it is damaged
-    complete: bool = True  # all that is missing is known: a page that is gone says nothing of its rows
+    complete: bool = True  # every missing row is known: a lost page does not tell which rows it had
     lost: set[Hashable] = field(default_factory=set)
-    unreadable: int = 0  # rows that are there and make no sense
+    unreadable: int = 0  # rows that exist but make no sense
 
     @property
     def lost_count(self) -> int:
@@ -140,7 +140,7 @@ class Found:
 
 
 class OldIndex:
-    """An index file that nobody writes to, sound or not."""
+    """An index file, sound or damaged, that no process writes to."""
 
     def __init__(self, path: Path, checks: Mapping[str, Check], *, with_log: bool = True) -> None:
         self._checks = checks
@@ -165,7 +165,7 @@ class OldIndex:
     # --- the schema
 
     def _known_roots(self) -> dict[str, int]:
-        """Root pages by name, from the table of tables as far as it can be read."""
+        """Root pages by name, from `sqlite_schema` as far as it can be read."""
         roots: dict[str, int] = {}
         self._knows_all = False
         if self._pages.count:
@@ -179,7 +179,7 @@ class OldIndex:
         return roots
 
     def _matching_layouts(self) -> tuple[int, dict[str, Layout]]:
-        """Of the version that has the names that are there; where some are lost, of the newest, which adds columns."""
+        """The layouts of the version whose tables and indexes match; of the newest version if some names are lost."""
         for version in range(schema.VERSION, 0, -1):
             tables = layouts(version)
             names = {name for table in tables.values() if table.root for name in (table.name, *table.indexes)}
@@ -197,7 +197,7 @@ class OldIndex:
         return self._by_sqlite(name) or self._by_pages(name)
 
     def _by_sqlite(self, name: str) -> Found | None:
-        """None: SQLite does not find the table sound, or knows nothing of it."""
+        """All rows through SQLite; None if it does not find the table sound, or does not know it."""
         layout, result = self.layouts[name], Found()
         if self._connection is None:
             return None
@@ -243,15 +243,15 @@ class OldIndex:
         return result
 
     def _look_elsewhere(self, result: Found, layout: Layout, tree: Tree) -> None:
-        """Rows in pages that nothing leads to any more, then whatever in damaged pages looks like one.
+        """Add rows from unreachable pages, then anything in damaged pages that looks like a row.
 
-        What a page holds beside its rows may be an older version of one: of two, the newer counts.
+        Unused space in a page may contain older versions of a row; the newest version is kept.
         """
         doubtful: dict[Hashable, Record] = {}
         for number in sorted(self._stray - tree.pages):
             rows = list(self._on_page(number, layout))
             records = list(self._as_records(layout, rows))
-            if len(records) * 2 > len(rows):  # by chance a row or two fit; of its own pages most do
+            if len(records) * 2 > len(rows):  # by chance a row or two fit; in the table's own pages most do
                 _keep_newest(doubtful, layout, records)
         for key, record in doubtful.items():
             result.rows.setdefault(key, record)
@@ -283,7 +283,7 @@ class OldIndex:
 
     @cached_property
     def _stray(self) -> set[int]:
-        """Leaves of no table that is known to be whole, and not given back."""
+        """Leaves that are neither free nor reachable from the root of a known table."""
         taken = self._pages.free_pages()
         for name, layout in self.layouts.items():
             if name in self._roots:
@@ -298,10 +298,10 @@ class OldIndex:
             if number not in taken and self._pages.kind(number) in leaves
         }
 
-    # --- what the indexes of a table know
+    # --- the entries of indexes
 
     def entries(self, table: str, index: str) -> tuple[set[tuple[Value, ...]], bool]:
-        """The entries of an index, and whether these are all of them."""
+        """The entries of an index that can be read, and whether these are all."""
         root = self._root(index, self.layouts[table].indexes[index])
         tree = self._pages.tree(root, of_table=False)
         entries: set[tuple[Value, ...]] = set()
@@ -315,7 +315,7 @@ class OldIndex:
         return entries, sound
 
     def _indexed_keys(self, layout: Layout) -> tuple[set[Hashable], bool]:
-        """The keys that the table's indexes name, and whether one of them knows all.
+        """The keys in the table's indexes, and whether one of the indexes contains all keys.
 
         An entry ends with its row's key: the rowid, or the columns of the primary key.
         """
@@ -341,25 +341,25 @@ def _keep_newest(newest: dict[Hashable, Record], layout: Layout, records: Iterab
 
 
 def _age(record: Record) -> tuple[int, ...]:
-    """Numbers that rise with every change of a row, where it has some."""
+    """Values that rise with every change of a row, if it has any: they tell which version is newer."""
     return tuple(record.get(name) or 0 for name in ("changed", "updated_at", "used", "seen_at", "turn"))
 
 
 def _nothing(record: Record) -> None:
-    """Rows of other tables are what their columns say."""
+    """The check of tables that have no rule of their own: the types of their columns suffice."""
 
 
 def _opened(path: Path, *, with_log: bool) -> apsw.Connection | None:
-    """The file as SQLite reads it, without locks and without changing it; None where SQLite cannot."""
+    """Open the file through SQLite without locks and without changing it; None if SQLite cannot read it."""
     connection = None
-    if not path.stat().st_size:  # SQLite would throw its log away
+    if not path.stat().st_size:  # SQLite would discard its log
         return None
     try:
         how = f"vfs={'win32-none' if os.name == 'nt' else 'unix-none'}" if with_log else "immutable=1"
         name = f"{path.absolute().as_uri()}?{how}"
         connection = apsw.Connection(name, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)  # one in a table's place could be without end
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)  # a view instead of a table might never end
         for pragma in ("locking_mode = EXCLUSIVE", "trusted_schema = OFF", "cell_size_check = ON"):
             connection.execute(f"PRAGMA {pragma}").fetchall()
         connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()

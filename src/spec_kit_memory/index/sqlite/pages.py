@@ -1,8 +1,8 @@
-"""What rows are in the pages of a database file, whatever SQLite says of it?
+"""Which rows are in the pages of a database file, even if SQLite cannot read it?
 
-SQLite stops at the first page that is wrong. Here each page is read by itself, as SQLite's format describes it
-(sqlite.org/fileformat2.html): leaves that nothing leads to any more are found, and of a damaged page what still makes
-sense. Nothing is trusted: numbers are checked against the page and the file before they are used.
+SQLite stops at the first damaged page. This module reads each page by itself, according to SQLite's file format
+(sqlite.org/fileformat2.html): it finds leaves that are no longer reachable, and those parts of a damaged page that
+still make sense. Nothing is trusted: numbers are checked against the page and the file before they are used.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ Value = None | int | float | str | bytes
 
 TABLE_LEAF, TABLE_INTERIOR, INDEX_LEAF, INDEX_INTERIOR = 13, 5, 10, 2
 _KIND_BYTES = frozenset(bytes((kind,)) for kind in (TABLE_LEAF, TABLE_INTERIOR, INDEX_LEAF, INDEX_INTERIOR))
-_FILE_HEADER = 100  # on the first page, before the page's own
+_FILE_HEADER = 100  # bytes; on the first page, before the page's own header
 _DEFAULT_SIZE = 4096
 _SIZES = frozenset(1 << power for power in range(9, 17))
 _CACHED = 256  # pages
 _NEARLY = 0.7
-_SAMPLE = 200  # pages that tell how large a page is
-_LONGEST = 256 << 20  # bytes of a row; nothing of ours comes near it
-_WIDTHS = (0, 1, 2, 3, 4, 6, 8)  # of integers, by their type
+_SAMPLE = 200  # pages that are looked at to determine the page size
+_LONGEST = 256 << 20  # bytes; no row of ours is nearly as long
+_WIDTHS = (0, 1, 2, 3, 4, 6, 8)  # bytes of an integer, by its type
 
 
 class PageError(ValueError):
-    """Something in a page cannot be."""
+    """The content of a page is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +58,16 @@ class StoredRow:
 @dataclass(frozen=True, slots=True)
 class _Cell:
     row: StoredRow
-    end: int  # on its page
+    end: int  # offset in its page
 
 
 @dataclass(slots=True)
 class Tree:
-    """The pages of one table or index, as far as its root leads to them."""
+    """The pages of one table or index that are reachable from its root."""
 
     leaves: list[int] = field(default_factory=list)
     interior: list[int] = field(default_factory=list)
-    damaged: set[int] = field(default_factory=set)  # pages that are named and are not as a page of it is
+    damaged: set[int] = field(default_factory=set)  # pages that are referred to but are not valid pages of it
 
     @property
     def pages(self) -> set[int]:
@@ -79,9 +79,9 @@ class Tree:
 
 
 class Pages:
-    """The pages of a file that nobody writes to, with those of its log in front.
+    """The pages of a file that no process writes to; pages in its log take precedence.
 
-    `read` gives so many bytes of the file from an offset on, fewer at its end.
+    `read` takes an offset and a length, and returns fewer bytes at the end of the file.
     """
 
     def __init__(self, read: Callable[[int, int], bytes], length: int, log_content: bytes = b"") -> None:
@@ -100,14 +100,14 @@ class Pages:
     @classmethod
     @contextmanager
     def of_file(cls, path: Path, *, with_log: bool = True) -> Iterator[Pages]:
-        """Of a file that nobody has open through SQLite: closing it here would end the locks on it."""
+        """Open a file that this process does not have open in SQLite: closing it here would release SQLite's locks."""
         with os.fdopen(filesystem.open_reading(Place.of(path)), "rb", buffering=0) as file:
 
             def read(offset: int, length: int) -> bytes:
                 try:
                     file.seek(offset)
                     return file.read(length) or b""
-                except OSError:  # the disk fails there: what it had is lost
+                except OSError:  # the disk fails there: these bytes are lost
                     return b""
 
             yield cls(read, os.fstat(file.fileno()).st_size, log.content(path) if with_log else b"")
@@ -115,7 +115,7 @@ class Pages:
     # --- single pages
 
     def read(self, number: int) -> bytes:
-        """One page; what the file lacks of it is zero."""
+        """One page, filled up with zeros if the file is too short."""
         cached = self._cache.get(number)
         if cached is not None:
             return cached
@@ -139,7 +139,7 @@ class Pages:
     # --- trees
 
     def tree(self, root: int, *, of_table: bool) -> Tree:
-        """Everything that a root leads to. A page that is named and is of no kind is a hole."""
+        """The pages that are reachable from a root. A page of an unexpected kind counts as a damaged leaf."""
         tree = Tree()
         seen: set[int] = set()
         waiting = [root]
@@ -157,7 +157,7 @@ class Pages:
             else:
                 tree.leaves.append(number)
             if kind not in (leaf, interior) or not self._is_tight(number):
-                tree.damaged.add(number)  # perhaps some of it can be read all the same
+                tree.damaged.add(number)  # some of its rows may still be readable
         return tree
 
     def _children(self, number: int) -> list[int]:
@@ -166,7 +166,7 @@ class Pages:
         return [int.from_bytes(cell, "big") for cell in (*cells, page[start + 8 : start + 12])]
 
     def _is_tight(self, number: int) -> bool:
-        """Is every byte behind the list of cells in a cell or in a gap that the page knows of, as it must be?"""
+        """Is every byte of the cell area in a cell or in a gap that the page records, as in every valid page?"""
         page, start = self.read(number), _FILE_HEADER if number == 1 else 0
         kind = page[start]
         head = 12 if kind in (TABLE_INTERIOR, INDEX_INTERIOR) else 8
@@ -182,7 +182,7 @@ class Pages:
         return sum(end - begin for begin, end in spans) + page[start + 7] == self.size - content
 
     def _cell_end(self, page: bytes, at: int, kind: int) -> int:
-        """Where a cell ends on its page; its own beginning if that cannot be."""
+        """Where a cell ends in its page; where it begins, if it is invalid."""
         begin = at
         try:
             if kind in (TABLE_INTERIOR, INDEX_INTERIOR):
@@ -193,12 +193,12 @@ class Pages:
             if kind == TABLE_LEAF:
                 at = _varint(page, at)[1]
             local = self._local(length, of_table=kind == TABLE_LEAF)
-            return max(begin + 4, at + local + (4 if local < length else 0))  # a cell takes four bytes at least
+            return max(begin + 4, at + local + (4 if local < length else 0))  # a cell takes at least four bytes
         except IndexError:
             return begin
 
     def _pointers(self, number: int, *, head: int) -> list[int]:
-        """Where the cells of a page begin; what lies outside the page stays in, and cannot be read."""
+        """Where the cells of a page begin. Offsets outside the page are included; reading them fails."""
         page, start = self.read(number), _FILE_HEADER if number == 1 else 0
         count = int.from_bytes(page[start + 3 : start + 5], "big")
         most = (self.size - start - head) // 2
@@ -208,29 +208,29 @@ class Pages:
     # --- rows
 
     def rows(self, number: int) -> Iterator[StoredRow | None]:
-        """The rows of a table's leaf; None for each that cannot be read."""
+        """The rows of a leaf page of a table; None for each row that cannot be read."""
         for pointer in self._pointers(number, head=8):
             cell = self._cell(number, pointer, of_table=True)
             yield cell.row if cell else None
 
     def entries(self, number: int) -> Iterator[StoredRow | None]:
-        """The entries of a page of an index, or the rows of a table without rowid; interior pages have some too."""
+        """The entries of an index page, or the rows of a table without rowid; interior pages contain some too."""
         interior = self.kind(number) == INDEX_INTERIOR
         for pointer in self._pointers(number, head=12 if interior else 8):
             cell = self._cell(number, pointer + 4 if interior else pointer, of_table=False)
             yield cell.row if cell else None
 
     def carved(self, number: int) -> Iterator[StoredRow]:
-        """Whatever in a page of a table could be a row, wherever it begins: its header and its list may be wrong."""
+        """Everything in a table page that could be a row, at any offset: the header and the cell list may be wrong."""
         at = 8
         while at < self.size - 3:
             cell = self._cell(number, at, of_table=True)
             if cell is not None:
                 yield cell.row
-            at += 1  # a row that makes sense may begin inside one that does not
+            at += 1  # a valid row may begin inside an invalid one
 
     def _gaps(self, number: int) -> Iterator[tuple[int, int]]:
-        """The places between rows that rows left."""
+        """The free blocks between cells, which deleted rows left."""
         page, start = self.read(number), _FILE_HEADER if number == 1 else 0
         at, before = int.from_bytes(page[start + 1 : start + 3], "big"), 0
         while before < at <= self.size - 4:
@@ -239,7 +239,7 @@ class Pages:
             at = int.from_bytes(page[at : at + 2], "big")
 
     def _cell(self, number: int, at: int, *, of_table: bool) -> _Cell | None:
-        """The row that begins there, if one does."""
+        """The cell at this offset; None if there is no valid one."""
         page = self.read(number)
         try:
             length, behind = _varint(page, at)
@@ -251,7 +251,7 @@ class Pages:
         return _Cell(StoredRow(_signed(key), values), behind + local + (4 if local < length else 0))
 
     def _local(self, length: int, *, of_table: bool) -> int:
-        """How many bytes of a payload are on its own page."""
+        """How many bytes of a payload are stored in the page itself; the others are in overflow pages."""
         usable = self.size
         least = (usable - 12) * 32 // 255 - 23
         most = usable - 35 if of_table else (usable - 12) * 64 // 255 - 23
@@ -284,7 +284,7 @@ class Pages:
         return b"".join(parts)
 
     def overflow_pages(self, leaf: int, *, of_table: bool) -> set[int]:
-        """The further pages of the long rows of a page, so that they are not taken for leaves."""
+        """The overflow pages of the long rows of a page, so that they are not mistaken for leaves."""
         page, pages = self.read(leaf), set()
         interior = self.kind(leaf) == INDEX_INTERIOR
         for pointer in self._pointers(leaf, head=12 if interior else 8):
@@ -303,7 +303,7 @@ class Pages:
         return pages
 
     def free_pages(self) -> set[int]:
-        """The pages that were given back: their rows were deleted."""
+        """The pages on the free list: their rows were deleted."""
         number, pages = int.from_bytes(self.header()[32:36], "big"), set[int]()
         while number and number not in pages and 1 <= number <= self.count:
             pages.add(number)
@@ -315,7 +315,7 @@ class Pages:
 
 
 def page_size(read: Callable[[int, int], bytes], length: int, log_content: bytes = b"") -> int:
-    """As the log or the header says, unless the pages look otherwise: the header may be what is damaged."""
+    """The page size in the log or the header, unless the pages contradict it: the header may be damaged."""
     if log.page_size(log_content) in _SIZES:
         return log.page_size(log_content)
     head = read(0, _FILE_HEADER)
@@ -329,13 +329,13 @@ def page_size(read: Callable[[int, int], bytes], length: int, log_content: bytes
         kinds = [read(number * size, 1) in _KIND_BYTES for number in range(1, total + 1)]
         return sum(kinds) / total if total > 0 else 0.0
 
-    # Every second page of the right size is one of the double size too.
+    # If the smaller size is right, pages begin at multiples of the larger one too, so both shares are high.
     small, large = sorted((named, _DEFAULT_SIZE))
     return small if share_of_pages(small) > _NEARLY * share_of_pages(large) else large
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number of SQLite's variable length, unsigned, and where the next thing begins."""
+    """An unsigned integer of variable length, in SQLite's format, and the offset after it."""
     number = 0
     for offset in range(8):
         byte = data[at + offset]

@@ -51,7 +51,7 @@ class ReadBlock(Generic[ReadConnection]):
         if error is not None:
             failures.note_errno(error, self._connection)
         try:
-            if not self._inner and self._connection.in_transaction:  # a failed read may have ended it
+            if not self._inner and self._connection.in_transaction:  # a failed read may have ended the transaction
                 self._connection.execute("ROLLBACK")
         except apsw.Error as also:
             raise self._as_ours(also) from error or also

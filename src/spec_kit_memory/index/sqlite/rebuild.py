@@ -1,10 +1,10 @@
-"""How does a damaged index become a sound one? A new file is made beside it and put in its place as a whole.
+"""How is a damaged index rebuilt? A new file is built next to it and replaces its content as a whole.
 
-The new file holds what can be read of the old one and what the caller reads from the files. It takes the old one's
-place in one transaction of SQLite, so that other processes see the one or the other, go on with the connections that
-they have, and a kill leaves the old one. Nobody else writes meanwhile. The old file is kept under another name.
+The new file contains what can be read of the old one and what the caller reads from the files. It replaces the old
+content in one SQLite transaction: other processes see either the old or the new content and keep their connections,
+and a kill leaves the old content. No other process can write meanwhile. A copy of the old file is kept.
 
-The old file is touched through SQLite's own file handles only: closing any other would end the locks of this process.
+The old file is accessed only through SQLite's own file handles: closing any other would release this process's locks.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from spec_kit_memory.index.sqlite.salvage import index_remaining, salvage
 
 __all__ = ["rebuild"]
 
-_TRIES = 3  # others may write in the moment between the last look and the exchange
+_TRIES = 3  # others may write in the moment between the release of our lock and the exchange
 _CHUNK = 1 << 20
-_SETTLE_MS = 2_000  # for the log to be cut back afterwards; later writes do it otherwise
+_SETTLE_MS = 2_000  # to wait for truncating the log afterwards; if that fails, later writes do it
 _HEADER = 100
-_VERSIONS = (b"\1\1", b"\2\2")  # without a log, where a file system cannot have one, and with one
+_VERSIONS = (b"\1\1", b"\2\2")  # in the header: without a log, where a file system cannot have one, and with one
 
 
 def rebuild(database: Database, change: Change, fill: Callable[[Path], None]) -> Rebuilt:
-    """`fill` completes the new file at the path that it is given; if it raises, nothing has happened."""
+    """Rebuild the index. `fill` completes the new file at the given path; if it raises, nothing is changed."""
     path = database.path
     with database.translated():
         for _ in range(_TRIES):
@@ -66,7 +66,7 @@ def _result(path: Path, tables: Mapping[str, TableReport], change: Change, *, me
 
 @contextmanager
 def _work_files(path: Path) -> Iterator[tuple[Path, Path]]:
-    """Places for the copy and the new file; whatever was left there by a rebuild that died is removed."""
+    """Paths for the copy and the new file; leftovers of a killed rebuild are removed."""
     places = path.with_name(f"{path.name}-keeping"), path.with_name(f"{path.name}-rebuilding")
     for place in places:
         _remove(place)
@@ -90,14 +90,14 @@ def _rename(copy: Path, target: Path) -> None:
 
 
 def _kept_name(path: Path, change: Change, *, damaged: bool) -> Path:
-    """A name with the date; one that something could not be read of says so."""
+    """A free file name with the date, and `damaged` or `old`."""
     stem = f"{path.stem}-{'damaged' if damaged else 'old'}-{change.at:%Y%m%d-%H%M%S}"
     names = (f"{stem}{number}{path.suffix}" for number in ("", *(f"-{number}" for number in range(2, 1000))))
     return next(path.with_name(name) for name in names if not path.with_name(name).exists())
 
 
 def _drop_earlier(path: Path, result: Rebuilt) -> None:
-    """Of old files from which everything was taken over, the last one is enough; damaged ones stay."""
+    """Delete older copies from which everything was taken over; damaged ones stay."""
     for earlier in path.parent.glob(f"{path.stem}-old-*{path.suffix}"):
         if earlier != result.kept:
             _remove(earlier)
@@ -116,13 +116,13 @@ def _require_sound(new: Path) -> None:
 
 
 class _Old:
-    """The file that is to be replaced, locked against everybody who would write to it."""
+    """The file to replace, locked against other writers."""
 
     def __init__(self, path: Path, busy_seconds: float) -> None:
         self._path = path
         self._busy_seconds = busy_seconds
         self._closing = ExitStack()
-        self._before: tuple[bytes, int] | None = None  # the head and the length of a file that had to be mended
+        self._before: tuple[bytes, int] | None = None  # header and length before the header was repaired
 
     @property
     def was_mended(self) -> bool:
@@ -149,10 +149,10 @@ class _Old:
         with _raw(self._path) as file:
             size, head = _page_size(file, self._path), file.xRead(_HEADER, 0)
         if len(head) < _HEADER or head[16:18] != _named(size) or head[18:20] not in _VERSIONS or head[20]:
-            raise apsw.NotADBError("the header cannot be one of ours")  # SQLite might use it all the same, or the log
+            raise apsw.NotADBError("the header cannot be one of ours")  # SQLite might accept it, or use the log
         self._holding = self._connect()
         self._holding.execute("BEGIN IMMEDIATE")
-        with suppress(apsw.CorruptError, DatabaseCorrupt):  # it is ours as far as it can be read
+        with suppress(apsw.CorruptError, DatabaseCorrupt):  # damaged: what can be read of it is ours
             schema.refuse_foreign(self._holding, str(self._path))
 
     def _connect(self) -> apsw.Connection:
@@ -163,7 +163,7 @@ class _Old:
         return connection
 
     def _mend_header(self) -> None:
-        """SQLite cannot even begin: give the file a header with which it can. The copy keeps what was there."""
+        """Write a valid header, because SQLite cannot even lock the file without one. The copy keeps the old header."""
         with _raw(self._path) as file:
             length, size = self._path.stat().st_size, _page_size(file, self._path)
             self._before = file.xRead(_HEADER, 0)[:length], length
@@ -173,7 +173,10 @@ class _Old:
             file.xSync(apsw.SQLITE_SYNC_FULL)
 
     def copy_to(self, copy: Path) -> None:
-        """File and log as they are: nobody adds to the log now, and what is copied into the file from it is in both."""
+        """Copy file and log as they are.
+
+        Nothing is appended to the log now, and a page that is copied from it into the file meanwhile is in both.
+        """
         descriptor = filesystem.create(Place.of(copy), mode=0o600)
         try:
             with _raw(self._path) as file:
@@ -186,24 +189,24 @@ class _Old:
             filesystem.copy(Place.of(log.path_of(self._path)), Place.of(log.path_of(copy)))
 
     def _content(self, file: apsw.VFSFile) -> Iterator[bytes]:
-        """The file bit by bit, as it was before its header was mended."""
-        head, length = self._before or (b"", self._path.stat().st_size)  # SQLite counts a single byte as none
+        """The file in chunks, as it was before its header was repaired."""
+        head, length = self._before or (b"", self._path.stat().st_size)  # SQLite treats a file of one byte as empty
         for offset in range(0, length, _CHUNK):
             piece = _read(file, offset, min(_CHUNK, length - offset))
             yield head + piece[len(head) :] if offset == 0 else piece
 
     def replace_by(self, new: Path) -> bool:
-        """False: somebody wrote in the moment between our lock and the exchange, and nothing has happened."""
+        """Replace the content; False, with nothing changed, if another process wrote just before the exchange."""
         writer, watcher = self._connect(), self._connect()
         seen = watcher.execute("PRAGMA data_version").get
         source = apsw.Connection(str(new), flags=apsw.SQLITE_OPEN_READONLY)
         with closing(source), writer.backup("main", source, "main") as exchange:
             self._holding.execute("ROLLBACK")
-            exchange.step(1)  # from now on nobody else writes, until all of it is there or none
+            exchange.step(1)  # from now on no other process can write until the exchange is complete or undone
             if watcher.execute("PRAGMA data_version").get != seen:
                 return False
             exchange.step(-1)
-        with suppress(apsw.BusyError):  # others still read what was there before
+        with suppress(apsw.BusyError):  # others still read the old content
             writer.set_busy_timeout(_SETTLE_MS)
             writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return True
@@ -211,7 +214,7 @@ class _Old:
 
 @contextmanager
 def _raw(path: Path) -> Iterator[apsw.VFSFile]:
-    """The file's bytes through SQLite's own handle."""
+    """Access to the file's bytes through a file handle of SQLite."""
     flags = [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READWRITE, 0]
     file = apsw.VFSFile("", str(path.absolute()), flags)
     try:
@@ -221,7 +224,7 @@ def _raw(path: Path) -> Iterator[apsw.VFSFile]:
 
 
 def _read(file: apsw.VFSFile, offset: int, length: int) -> bytes:
-    """What the disk cannot give any more is zero: the pages there are lost, and the others are not."""
+    """Read bytes; pages that the disk can no longer read become zeros, so that only these are lost."""
     try:
         return file.xRead(length, offset)
     except apsw.IOError:
@@ -237,12 +240,12 @@ def _page_size(file: apsw.VFSFile, path: Path) -> int:
 
 
 def _named(size: int) -> bytes:
-    """As the header names a size of pages."""
+    """A page size as the header stores it."""
     return (1 if size == 65_536 else size).to_bytes(2, "big")
 
 
 def _new_header(page_size: int, *, pages: int) -> bytes:
-    """The first bytes of an index with a log and so many pages."""
+    """The header of an index with a log and this number of pages."""
     with closing(apsw.Connection(":memory:")) as connection:
         connection.execute(f"PRAGMA page_size = {page_size}").fetchall()
         connection.execute("BEGIN")
@@ -251,6 +254,6 @@ def _new_header(page_size: int, *, pages: int) -> bytes:
         head = bytearray(connection.serialize("main")[:_HEADER])
     head[18:20] = _VERSIONS[1]
     head[28:32] = pages.to_bytes(4, "big")
-    head[32:40] = bytes(8)  # what was given back is not known
-    head[92:96] = head[24:28]  # the number of pages is as old as the last change
+    head[32:40] = bytes(8)  # no free list: the free pages are not known
+    head[92:96] = head[24:28]  # marks the number of pages as valid
     return bytes(head)

@@ -1,9 +1,9 @@
 """What can be taken over from a damaged index into a new one?
 
-All recorded rows that can be read and make sense. A memory whose row is lost is made again from its history, which
-knows what it was after each change; so are overrides, validations and links that a person made. What stays lost is
-counted, and where the ledger lost entries its chain keeps the gap: verification names it, and new entries go on
-behind it. Conversations, which no file has, are indexed again from their recorded text.
+All recorded rows that can be read and make sense. A memory whose row is lost is restored from its history, which
+records its state after each change; so are overrides, validations and links that a person made. Rows that stay lost
+are counted. If the ledger lost entries, its chain keeps the gap: verification reports it, and new entries follow
+after it. Conversations, which exist in no file, are indexed again from their recorded text.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from spec_kit_memory.index.sqlite.pages import Value
 __all__ = ["Salvaged", "index_remaining", "salvage"]
 
 _CHAT = "chat://"
-_NOBODY = (0,)  # what a ledger entry about no memory is about
+_NOBODY = (0,)  # the memory ids of a ledger entry that is about no memory
 
 
 def salvage(old_file: Path, new_file: Path, change: Change) -> Salvaged:
-    """Make a new index of what an old file holds."""
+    """Build a new index from what can be read of an old file."""
     with OldIndex(old_file, _CHECKS, with_log=not _has_anothers_log(old_file)) as old:
         # An older version has fewer tables.
         tables = {name: old.read(name) if name in old.layouts else Found() for name in schema.RECORDED}
@@ -77,7 +77,7 @@ def salvage(old_file: Path, new_file: Path, change: Change) -> Salvaged:
 
 
 def _has_anothers_log(old_file: Path) -> bool:
-    """Was the log of another index put beside this one? SQLite would mix them."""
+    """Does the log next to this file belong to another index? SQLite would mix them."""
     if not log.has_frames(old_file):
         return False
     instances = []
@@ -87,7 +87,7 @@ def _has_anothers_log(old_file: Path) -> bool:
     return bool(instances[0]) and bool(instances[1]) and instances[0] != instances[1]
 
 
-# Rows that reading the files makes again: by what they are known, and the index that has it.
+# Tables whose rows are restored when the files are read again: identifying columns, and the index that has them.
 _MADE_AGAIN = {
     "content": ("hash", "sqlite_autoindex_content_1"),
     "link": ("source_id, target_id, relation", "sqlite_autoindex_link_1"),
@@ -96,13 +96,13 @@ _MADE_AGAIN = {
 
 @dataclass(frozen=True, slots=True)
 class Salvaged:
-    """What was taken over, by table. Of some tables it is known what is lost when the files were read again."""
+    """What was taken over, by table. For some tables the losses are known only after the files were read again."""
 
     tables: Mapping[str, TableReport]
-    expected: Mapping[str, frozenset[tuple[Value, ...]]]  # what the old file had, where rows of it are lost
+    expected: Mapping[str, frozenset[tuple[Value, ...]]]  # the rows of the old file, for tables that lost some
 
     def report(self, new_file: Path) -> dict[str, TableReport]:
-        """Of the new file when it is complete: what was read, made again and lost."""
+        """What was read, restored and lost, for the completed new file."""
         tables = dict(self.tables)
         with closing(Connection(str(new_file))) as connection:
             for name, expected in self.expected.items():
@@ -116,7 +116,7 @@ class Salvaged:
 
 
 def _expected(old: OldIndex, name: str, tables: Mapping[str, Found]) -> frozenset[tuple[Value, ...]]:
-    """What an index of the table names; of texts also what memories and their history had."""
+    """The rows in an index of the table; for texts also those that memories and their history refer to."""
     if tables[name].whole:
         return frozenset()
     columns, index = _MADE_AGAIN[name]
@@ -140,7 +140,7 @@ def _check_counter(row: Record) -> None:
 
 def _check_content(row: Record) -> None:
     _check_hash(row["hash"])
-    rows.unpack(row["text"])  # it carries its own checksum
+    rows.unpack(row["text"])  # it contains its own checksum
 
 
 def _check_memory(row: Record) -> None:
@@ -236,11 +236,11 @@ _CHECKS: Mapping[str, Check] = {
 }
 
 
-# --- making again what is lost
+# --- restoring lost rows
 
 
 class _Mending:
-    """Fills the gaps of some tables from the others, and counts what stays lost."""
+    """Restores lost rows of some tables from the others, and counts those that stay lost."""
 
     def __init__(self, tables: Mapping[str, Found]) -> None:
         self._found = tables
@@ -271,7 +271,7 @@ class _Mending:
         }
 
     def _judge(self) -> None:
-        """What some tables tell about others: is all that is missing known?"""
+        """Use evidence in other tables to decide which rows are missing, and whether all missing rows are known."""
         history, entries = self._found["history"], self._found["ledger"]
         if not history.whole:
             history.lost |= _gaps(history, history.lost)
@@ -280,18 +280,18 @@ class _Mending:
             entries.lost |= _gaps(entries, evidence)
             entries.complete = history.complete and bool(evidence)  # each entry was written with its history
         if history.complete:
-            self._found["override"].complete = True  # the history has all of them
+            self._found["override"].complete = True  # the history contains all of them
         counter = self._found["counter"]
         counter.lost, counter.complete = (set() if counter.rows else {1}), True
 
     def _lost(self, name: str) -> int:
-        """Rows that are known to be missing, without those that were made again."""
+        """How many rows are known to be missing, without those that were restored."""
         table = self._found[name]
         table.lost -= set(table.rows)
         return table.lost_count
 
     def _states(self) -> dict[int, tuple[Record, dict[str, Any]]]:
-        """Of each memory its last history row, and what it was then."""
+        """The last history row of each memory, and its state then."""
         states: dict[int, tuple[Record, dict[str, Any]]] = {}
         for row in self._history:
             text = row["after"] or row["before"]
@@ -317,7 +317,7 @@ class _Mending:
         return made
 
     def _settle_paths(self) -> None:
-        """One live memory for each path: of two, the one that changed last."""
+        """Keep one live memory per path: the one that changed last."""
         live = [row for row in self._found["memory"].rows.values() if row["presence"] == Presence.LIVE]
         taken: set[str] = set()
         for row in sorted(live, key=lambda row: row["updated_at"], reverse=True):
@@ -326,7 +326,7 @@ class _Mending:
             taken.add(row["path"])
 
     def _presences(self) -> dict[int, str]:
-        """What ledger entries say of a memory after its last change."""
+        """The presence of each memory after its last ledger entry."""
         presences: dict[int, str] = {}
         for row in sorted(self._found["ledger"].rows.values(), key=lambda row: row["sequence"]):
             ids = _list(row["memory_ids"])
@@ -335,7 +335,7 @@ class _Mending:
         return presences
 
     def _use(self) -> int:
-        """Validations are in the history; how often something was read is not."""
+        """Restore validations from the history; access counts are not in it."""
         use, made = self._found["usage"], 0
         for id_, (_, state) in self._states().items():
             if id_ not in use.rows and state.get("validation_count"):
@@ -364,7 +364,7 @@ class _Mending:
         return made
 
     def _links(self) -> int:
-        """Those that a person made: the others follow from files."""
+        """Restore links that a person made; the others are derived from files."""
         newest: dict[tuple[int, int, str], tuple[dict[str, Any], int]] = {}
         for row in self._history:
             before = (_object(row["before"]) if row["before"] else {}).get("link")
@@ -385,7 +385,7 @@ class _Mending:
         return made
 
     def _drop_loose(self) -> dict[str, int]:
-        """Rows about memories that are lost for good: nothing could ever reach them."""
+        """Drop rows about memories that stay lost: nothing could reach these rows any more."""
         ids = set(self._found["memory"].rows)
         dropped = {}
         about = {
@@ -407,7 +407,7 @@ class _Mending:
 
 
 def _left(row: Record) -> str:
-    """Why a memory is out, where nothing else says it: what the product did by itself followed a file."""
+    """The presence of a deleted memory with no other evidence: a change by the system means that its file is gone."""
     return Presence.GONE if row["actor"] == Actor.SYSTEM else Presence.FORGOTTEN
 
 
@@ -440,7 +440,7 @@ def _memory_from(id_: int, row: Record, state: Mapping[str, Any], presence: str)
 
 
 def _gaps(table: Found, evidence: Iterable[Hashable]) -> set[Hashable]:
-    """The numbers that are missing in a table whose rows are numbered one after the other."""
+    """The missing numbers of a table whose rows are numbered consecutively."""
     ids = {key for key in table.rows if isinstance(key, int)}
     last = max((*ids, *(number for number in evidence if isinstance(number, int))), default=0)
     return {number for number in range(1, last + 1) if number not in ids}
@@ -454,13 +454,13 @@ def _write(connection: Connection, tables: Mapping[str, Found], reports: dict[st
     for name, table in tables.items():
         records = sorted(table.rows.values(), key=_newest_first)
         if not records:
-            continue  # of a table that its version may not have
+            continue  # the old version may not have this table
         for record in records:
             columns = ", ".join(f'"{column}"' for column in record)
             marks = ", ".join("?" * len(record))
             connection.execute(f'INSERT OR IGNORE INTO "{name}" ({columns}) VALUES ({marks})', tuple(record.values()))
         written = first(connection, f'SELECT count(*) FROM "{name}"')[0]
-        if written < len(records):  # two versions of one row: of a page that was given back, and of the one in use
+        if written < len(records):  # two versions of one row: from a freed page and from the page in use
             report = reports[name]
             reports[name] = replace(report, read=report.read - (len(records) - written))
     connection.execute("DELETE FROM link WHERE origin <> 'hand'")
@@ -471,7 +471,7 @@ def _newest_first(record: Record) -> tuple[int, ...]:
 
 
 def _sequences(old: OldIndex) -> dict[str, int]:
-    """The last id that each table gave away: an id means the same for ever."""
+    """The last id that each table assigned, because an id must never be reused."""
     table = old.read("sqlite_sequence")
     return {
         row["name"]: row["seq"]
@@ -498,7 +498,7 @@ def _raise_sequences(connection: Connection, sequences: Mapping[str, int], table
 
 
 def _count_on(connection: Connection, counter: Found, change: Change) -> None:
-    """Other processes compare these numbers with what they know: each must be one that they have not seen."""
+    """Raise the counters: other processes compare them with known values, so each must be a new one."""
     if counter.rows:
         connection.execute("UPDATE counter SET generation = generation + 1, epoch = epoch + 1")
     else:
@@ -511,14 +511,14 @@ def _count_on(connection: Connection, counter: Found, change: Change) -> None:
 def _record_loss(
     connection: Connection, entries: Found, history: Found, reports: Mapping[str, TableReport], change: Change
 ) -> None:
-    """An entry that tells of the loss. It leaves out the numbers of entries that are lost, so that the gap shows."""
+    """Record the loss in the ledger. The entry skips the numbers of lost entries, so that the gap stays visible."""
     if not any(report.lost or not report.complete for report in reports.values()):
         return
     evidence = [row["ledger_sequence"] for row in history.rows.values() if row.get("ledger_sequence")]
     numbers = [number for number in (*entries.rows, *entries.lost, *evidence) if isinstance(number, int)]
     last = max(numbers, default=0)
     if not entries.complete and not entries.lost:
-        last += 1  # what is missing came after all that is known
+        last += 1  # the missing entries came after all known ones
     head = connection.execute("SELECT hash FROM ledger ORDER BY sequence DESC LIMIT 1").get
     plain = Repair().plain()
     entry = ledger.seal(
@@ -549,11 +549,11 @@ def _record_loss(
     )  # fmt: skip
 
 
-# --- what no file says
+# --- memories without a readable file
 
 
 def index_remaining(new_file: Path) -> None:
-    """Index from their recorded text the memories whose file nobody could read; the next scan tries them again."""
+    """Index memories whose file could not be read from their recorded text; the next scan tries the file again."""
     with closing(Connection(str(new_file))) as connection:
         connection.execute("BEGIN IMMEDIATE")
         _index_from_record(connection, live=True)
@@ -561,7 +561,7 @@ def index_remaining(new_file: Path) -> None:
 
 
 def _index_from_record(connection: Connection, *, live: bool) -> None:
-    """Those that nobody has indexed. What is gone or forgotten stays out of search, and can come back by itself."""
+    """Index memories that are not indexed yet. Gone or forgotten ones stay out of search, but can return."""
     sql = (
         f"SELECT id FROM memory WHERE presence {'=' if live else '<>'} 'live'"
         " AND id NOT IN (SELECT memory_id FROM document) ORDER BY id"
@@ -614,7 +614,7 @@ def _attributes(connection: Connection, id_: int) -> str:
 
 
 class _Chats:
-    """What is derived of conversations. No file has them, so it is kept, or made from their text."""
+    """Derived rows of conversations. No file contains these, so they are kept, or derived from the recorded text."""
 
     def __init__(self, documents: Mapping[Hashable, Record], pieces: Mapping[int, list[Record]]) -> None:
         self._documents = documents
@@ -643,7 +643,7 @@ class _Chats:
                 _index(connection, id_, text, self._cut(id_, text), document=self._documents.get(id_, {}))
 
     def _cut(self, id_: int, text: str) -> Sequence[Passage]:
-        """One passage for each turn, as it was; where that is lost, cut like any other text."""
+        """The old passages, one for each turn; if some are lost, the text is cut like any other."""
         lines = text.split("\n")
         records = sorted(self._pieces.get(id_, ()), key=lambda row: row["ordinal"])
         try:

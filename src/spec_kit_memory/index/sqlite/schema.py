@@ -1,7 +1,7 @@
-"""Which tables are there, and how does an older index become a current one?
+"""Which tables does an index have, and how is an older index brought up to date?
 
 Migrations are numbered SQL files; `user_version` says how many were applied. Each process
-that opens an index brings it up to date in one transaction; of two at once, one waits.
+that opens an index brings it up to date in one transaction; a second process waits for it.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ __all__ = [
     "refuse_foreign",
 ]
 
-APPLICATION_ID = 0x534B4D31  # "SKM1"; tells our files from other programs' databases
+APPLICATION_ID = 0x534B4D31  # "SKM1"; distinguishes our files from other programs' databases
 
-# Links are recorded where a person made them and derived otherwise: rebuild looks at their origin.
+# Links that a person made are recorded, all others are derived: rebuild distinguishes them by their origin.
 RECORDED = (
     "counter",
     "content",
@@ -65,7 +65,7 @@ DERIVED = (
 )
 
 
-_MOST_VERSIONS = 999  # a larger number is no version of ours, nor of those who come after us
+_MOST_VERSIONS = 999  # a larger number cannot be a version of ours, not even a future one
 _OPERATIONS = 2  # the migration that numbers history rows
 
 
@@ -79,7 +79,7 @@ def _scripts() -> tuple[str, ...]:
 VERSION = 4  # how many migrations there are; a constant so that opening a current index reads none of them
 
 
-# SHA-256 of our triggers, so that opening an index compares them without making them; a test keeps it true.
+# SHA-256 of our triggers, so that opening an index can compare them without creating them; a test checks it.
 TRIGGERS = "a817f36291ade1ecf0af5b1a57b78bf85c32bcf1738d712d10b88a41d553d122"
 
 
@@ -88,8 +88,8 @@ def is_current(connection: apsw.Connection) -> bool:
 
 
 def refuse_foreign(connection: apsw.Connection, path: str) -> None:
-    """An index of a newer version, or another program's database, is left alone."""
-    with connection:  # one snapshot: another process may be making the tables, and the header beside them, right now
+    """Refuse an index of a newer version, or another program's database."""
+    with connection:  # one snapshot: another process may be creating the tables and the header right now
         _refuse_foreign(connection, path)
 
 
@@ -116,7 +116,7 @@ def _refuse_foreign(connection: apsw.Connection, path: str) -> None:
 
 
 def _refuse_programs(connection: apsw.Connection, path: str) -> None:
-    """An index may have come with a repository: triggers and views that are not ours would run with each change."""
+    """Refuse foreign triggers and views: an index may have come with a repository, and they would run on changes."""
     programs = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type IN ('trigger', 'view')").fetchall()
     if digest_of(programs) != TRIGGERS and not set(programs) <= known_triggers():
         raise damaged(path, "it has triggers or views that no version of ours made")
@@ -128,7 +128,7 @@ def digest_of(triggers: Sequence[Any]) -> str:
 
 @cache
 def known_triggers() -> frozenset[Any]:
-    """Of all versions; without them an index is not protected against changes, and not dangerous."""
+    """The triggers of all versions. An index without them is less protected against changes, but not dangerous."""
     known: set[Any] = set()
     with closing(apsw.Connection(":memory:")) as connection:
         for script in _scripts():
@@ -138,7 +138,7 @@ def known_triggers() -> frozenset[Any]:
 
 
 def _is_ours(objects: frozenset[Any]) -> bool:
-    """Are these exactly the tables of a version that we know?"""
+    """Are these exactly the objects of a version that we know?"""
     with closing(apsw.Connection(":memory:")) as connection:
         for script in _scripts():
             connection.execute(script).fetchall()
@@ -148,7 +148,7 @@ def _is_ours(objects: frozenset[Any]) -> bool:
 
 
 def migrate(connection: apsw.Connection, path: str, *, upto: int = VERSION, first_id: int = 1) -> None:
-    """Inside a write transaction of the caller: apply what is missing. The first memory gets `first_id`."""
+    """Apply missing migrations, inside a write transaction of the caller. The first memory gets `first_id`."""
     refuse_foreign(connection, path)  # again: another process may have been first
     for number, script in enumerate(_scripts()[:upto], start=1):
         if number > _pragma(connection, "user_version"):
@@ -170,12 +170,12 @@ def migrate(connection: apsw.Connection, path: str, *, upto: int = VERSION, firs
 
 
 def _number_history(connection: apsw.Connection) -> None:
-    """Give each history row the sequence of the ledger entry that it was written with; inside the migration."""
+    """Part of a migration: give each history row the sequence of the ledger entry that it was written with."""
     guards = connection.execute(
         "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'history'"
     ).fetchall()
     run: Callable[[Any], object] = connection.execute
-    for name, _ in guards:  # ours alone: `refuse_foreign` has looked at their names and texts
+    for name, _ in guards:  # only ours: `refuse_foreign` has checked their names and texts
         run(f'DROP TRIGGER "{name}"')
     connection.executemany("UPDATE history SET ledger_sequence = ? WHERE sequence = ?", list(_pairs(connection)))
     for _, sql in guards:
@@ -185,8 +185,8 @@ def _number_history(connection: apsw.Connection) -> None:
 def _pairs(connection: apsw.Connection) -> Iterator[tuple[int, int]]:
     """Ledger and history sequences that belong together.
 
-    0.1 wrote both in one moment and one order, one for one. Only what was taken over from another system has
-    several rows before one entry, with times of their own and no hashes. Rows that fit no entry get none.
+    0.1 wrote both at the same time, in the same order and one for one. Only memories imported from another system have
+    several rows before one entry, with times of their own and no hashes. Rows that match no entry are left out.
     """
     entries = connection.execute(
         "SELECT memory_ids, at, hash_before, hash_after, sequence FROM ledger ORDER BY sequence"
@@ -214,7 +214,7 @@ def _pass(
     try:
         memory_id = json.loads(memory_ids)[0]
     except (ValueError, LookupError, TypeError):
-        return  # damaged: verification names it
+        return  # damaged: verification reports it
     if hash_before is hash_after is None:
         yield from ((sequence, row) for row in adopted.pop(memory_id, ()))
     else:

@@ -16,12 +16,12 @@ from spec_kit_memory.index.sqlite.misfits import hidden, misfits
 
 __all__ = ["SECONDS", "Soundness", "Watch", "integrity", "integrity_of"]
 
-SECONDS = 2.0  # what a quick check gives to a larger one
-_STEPS = 20_000  # of SQLite's machine, between two looks at the clock
-_BELIEVED_SECONDS = 60.0
+SECONDS = 2.0  # the time limit of a quick check of a large index
+_STEPS = 20_000  # of SQLite's virtual machine between two looks at the clock
+_BELIEVED_SECONDS = 60.0  # how long the result of a check is trusted
 _BLINK_SECONDS = 0.05
 _LISTED = ("memory", "history")
-# What answers are looked up in, the smallest first.
+# The tables that answers are read from, the smallest first.
 _LOOKED_AT = (
     "counter",
     "alias",
@@ -35,19 +35,19 @@ _LOOKED_AT = (
     "passage_fts_data",
     "passage_fts_docsize",
     "passage_fts",
-    "hidden",  # no table: rows that are there and not seen
+    "hidden",  # not a table: the check for rows that exist but are not visible
 )
 
 
 class Soundness:
-    """Can an empty result be trusted? Checks the tables that it was read from, at most once a minute."""
+    """Can an empty result be trusted? Checks the tables that it was read from, each at most once a minute."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._checked_at: dict[str, float] = {}
 
     def require(self, *, quick: bool = False) -> None:
-        """`quick`: only the tables behind lists and counts, for a twentieth of a second."""
+        """`quick` checks only the tables behind lists and counts, for at most a twentieth of a second."""
         before = time.monotonic() - _BELIEVED_SECONDS
         tables = [name for name in (_LISTED if quick else _LOOKED_AT) if self._checked_at.get(name, before) <= before]
         if not tables:

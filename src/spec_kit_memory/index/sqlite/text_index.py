@@ -1,7 +1,7 @@
 """How do a memory's passages get into the text index and out of it?
 
-Passage ids only rise and never change their words: a passage whose words or title change gets
-a new id. Caches of other processes rely on it.
+Passage ids only rise, and the words of an id never change: a passage whose words or title change
+gets a new id. Caches of other processes rely on it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _insert(connection: Connection, memory_id: int, title: str, passages: Sequen
     indexed, new_rows = [], []
     for number, passage in enumerate(passages, start=connection.next_id("passage")):
         body = rows.clean(words.for_index(embedded(passage.headings, passage.text)))
-        # A conversation's title is mostly its own first words: on every turn they would only blur the match.
+        # A conversation's title mostly repeats its first words; indexed with every turn, it would blur the ranking.
         named = not passage.speaker or passage.ordinal == 0
         indexed.append((number, prepared_title if named else "", body))
         new_rows.append((
@@ -96,7 +96,7 @@ def _length(tokenizer: apsw.FTS5Tokenizer, text: str) -> int:
 
 
 def remove(connection: Connection, memory_id: int, *, keep_passages: bool) -> None:
-    """Out of the full text, and, unless the passages are kept, the passages and with them the way to their vectors."""
+    """Remove a memory from the full text index, and its passages unless they are kept for their vectors."""
     connection.execute(
         "DELETE FROM passage_fts WHERE rowid IN (SELECT id FROM passage WHERE memory_id = ?)", (memory_id,)
     )
@@ -105,13 +105,13 @@ def remove(connection: Connection, memory_id: int, *, keep_passages: bool) -> No
 
 
 def hide(connection: Connection, memory_id: int) -> None:
-    """Out of search. The passages stay, so that the vectors stay and it can come back without its file."""
+    """Remove a memory from search. Its passages stay, so that its vectors stay and it can return without its file."""
     remove(connection, memory_id, keep_passages=True)
     connection.execute('DELETE FROM "trigger" WHERE memory_id = ?', (memory_id,))
 
 
 def show_again(connection: Connection, memory_id: int, title: str, text: str) -> None:
-    """Index what is stored, under new ids: after a return, or because the title changed."""
+    """Index the stored passages again under new ids, after the memory returned or its title changed."""
     passages = with_texts(connection, memory_id, text)
     remove(connection, memory_id, keep_passages=False)
     _insert(connection, memory_id, title, passages)
@@ -119,7 +119,7 @@ def show_again(connection: Connection, memory_id: int, title: str, text: str) ->
 
 
 def prune_failures(connection: Connection, hashes: set[str]) -> None:
-    """Failures of words that no passage has any more."""
+    """Delete embedding failures of texts that no passage has any more."""
     if hashes:
         connection.execute(
             "DELETE FROM failure WHERE hash IN (SELECT value FROM json_each(?))"
@@ -129,7 +129,7 @@ def prune_failures(connection: Connection, hashes: set[str]) -> None:
 
 
 def prune_spare_vectors(connection: Connection) -> None:
-    """Of vectors whose words no passage has, the newest stay: who switches branches gets them back without a model."""
+    """Delete the oldest unused vectors. The newest stay, so that switching branches back needs no new embedding."""
     vectors = first(connection, "SELECT count(*) FROM vector")[0]
     most = (
         int(first(connection, "SELECT count(*) FROM passage")[0] * (1 + vector_limits.SPARE_SHARE))
@@ -141,7 +141,7 @@ def prune_spare_vectors(connection: Connection) -> None:
 
 
 def attach_vectors(connection: Connection, vectors: Mapping[str, tuple[bytes, bytes | None]]) -> int:
-    """The vectors of these words, for every passage that has them; how many were not here yet."""
+    """Store vectors by text hash and attach them to every passage with that hash; returns how many are new."""
     return sum(_attach(connection, hash_, vector, states) for hash_, (vector, states) in vectors.items())
 
 
@@ -162,7 +162,7 @@ def _attach(connection: Connection, hash_: str, vector: bytes, states: bytes | N
 
 
 def refresh_status(connection: Connection, memory_ids: Sequence[int]) -> None:
-    """The status of a memory's vectors follows from its passages."""
+    """Derive the vector status of these memories from their passages."""
     for memory_id in memory_ids:
         total, done, failed, retry = first(
             connection,

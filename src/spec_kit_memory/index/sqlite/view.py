@@ -1,4 +1,4 @@
-"""What do all views of one file share? Beside the caches, whether it is sound, and what happens when it is replaced."""
+"""What do all views of one file share? The caches, the soundness check, and the handling of a replaced file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SqliteShared(Shared):
 
     def __init__(self, database: Database, *, opened: Callable[[Path], Index]) -> None:
         super().__init__(database, SqliteFeed(database))
-        self.opened = opened  # another file, as a handle of the same kind
+        self.opened = opened  # opens another file as a handle of the same kind
         self.soundness = Soundness(database)
         self.when_new: list[Callable[[], None]] = []
         self._generation_offset = 0
@@ -33,7 +33,7 @@ class SqliteShared(Shared):
         database.on_new_file = self._new_file
 
     def _new_file(self) -> None:
-        """Another file counts its generations anew; to our callers they must still only rise."""
+        """Handle a replaced file: it counts generations from the start, but callers must only see them rise."""
         self._generation_offset = self._last_generation + 1
         self.row_cache = RowCache(self.feed, self.steadiness)
         self.loaded = None
