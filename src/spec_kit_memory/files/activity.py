@@ -1,7 +1,7 @@
 """How was the workspace used, day by day? Uses of each memory, and what was sent to sessions, by verb.
 
-Lines at the end of one file per scope, for all its processes; when it has grown long, the lines of a day become one
-per thing counted, and old days are dropped. It only serves to show how use went: losing some of it costs nothing.
+All processes append lines to one file per scope. When it has grown long, the lines of each day are summed, one per
+key, and old days are dropped. The figures are informational only: losing some of them costs nothing.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ __all__ = ["SENT", "USE", "DayTally", "add", "read"]
 
 USE, SENT = "use", "sent"
 KEPT_DAYS = 366
-_MOST_BYTES = 1_000_000  # then it is summed up; a year of daily use of a few hundred memories stays below
+_MOST_BYTES = 1_000_000  # then it is compacted; a year of daily use of a few hundred memories stays below
 _MOST_ROWS = 10_000
-_LARGEST = 1e12  # of a number in a line; nothing that we count comes near it
+_LARGEST = 1e12  # for any number in a line; no real count comes near it
 _FILE = "activity.jsonl"
 
 
@@ -39,7 +39,7 @@ class DayTally:
 
 
 def add(settings: Settings, tallies: Iterable[DayTally], *, now: datetime, scope: Scope = EVERYWHERE) -> None:
-    """Uses are counted for all callers together; what was sent, for each scope by itself."""
+    """Uses are counted for all callers together; what was sent is counted per scope."""
     lines = b"".join(_line(tally) for tally in tallies)
     if not lines:
         return
@@ -56,7 +56,7 @@ def add(settings: Settings, tallies: Iterable[DayTally], *, now: datetime, scope
 
 
 def read(settings: Settings, *, scope: Scope = EVERYWHERE) -> list[DayTally]:
-    """Every day's sums, the oldest first."""
+    """The sums of each day, oldest first."""
     try:
         lines = filesystem.read(_place(settings, scope), limit=10 * _MOST_BYTES)[0].splitlines()
     except OSError:
@@ -79,7 +79,7 @@ def _line(tally: DayTally) -> bytes:
 
 
 def _tally(line: bytes) -> DayTally | None:
-    """None: a line that was cut off, or that somebody else wrote."""
+    """None for a line that was cut off or that another program wrote."""
     try:
         day, kind, key, count, tokens = json.loads(line)
         tally = DayTally(date.fromisoformat(day), str(kind), str(key), float(count), int(tokens))

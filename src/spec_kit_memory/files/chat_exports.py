@@ -1,8 +1,8 @@
 """What does a data export of ChatGPT or Claude.ai hold? Its conversations as messages in order.
 
-An export is `conversations.json`, in a folder or in the zip file as it was downloaded. A zip is taken for hostile:
-nothing of it is ever written to disk, only members of that name are read, one conversation at a time, and what they
-say of their size is checked while they are read.
+An export is `conversations.json`, in a folder or in the zip file as it was downloaded. A zip is treated as
+hostile: none of it is written to disk, only members of that name are read, one conversation at a time, and the sizes
+that they declare are checked while they are read.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ __all__ = [
     "without_companions",
 ]
 
-LARGEST_FILE = 512 * 1024 * 1024  # a zip, and all that is read of it
+LARGEST_FILE = 512 * 1024 * 1024  # bytes, of a zip and of everything read from it
 LONGEST_LISTING = 8 * 1024 * 1024  # some 60,000 files
 LONGEST_CONVERSATION = 32 * 1024 * 1024
 MOST_ELEMENTS = 1_000_000
-MOST_EXPANDED = 15  # a conversation becomes three to eight times as small; each second of reading has to be sent
+MOST_EXPANDED = 15  # real conversations compress by a factor of three to eight; each second of reading has to be sent
 ALWAYS_EXPANDED = 10 * 1024 * 1024
-SMALLEST_MESSAGE = 40  # bytes in a zip: its id and its times alone are not smaller
+SMALLEST_MESSAGE = 40  # bytes in a zip: the id and times alone take as much
 ALWAYS_MESSAGES = 50_000
-MOST_MESSAGES = 100_000  # messages one after the other; more is a circle, or as good as one
+MOST_MESSAGES = 100_000  # in one branch; a longer chain is treated as a cycle
 _NAME = re.compile(r"(?:[^/\\]{1,200}/){0,3}conversations(?:-\d{1,4})?\.json")
 _HINT = "Give the zip file as ChatGPT or Claude.ai sent it, or the conversations.json in it."
 
 
 class ExportedMessage(NamedTuple):
-    """One message as an export has it."""
+    """One message of an export."""
 
     role: object
     content: object
@@ -61,12 +61,12 @@ def is_zip(path: Path) -> bool:
 
 
 def most_messages(path: Path) -> int:
-    """How many an export may hold: each takes its time, and of a zip thousands may need no room at all."""
+    """The limit for one export: each message costs time, and a zip can compress thousands to almost nothing."""
     return max(ALWAYS_MESSAGES, path.stat().st_size // SMALLEST_MESSAGE) if is_zip(path) else LARGEST_FILE
 
 
 def elements(path: Path) -> Iterator[object]:
-    """What stands in an export's array, one after the other, as it is asked for; of a zip, in all its parts."""
+    """The elements of an export's array, read lazily; for a zip, those of all its parts."""
     source = _in_zip(path) if is_zip(path) else _in_file(path)
     for number, element in enumerate(source, start=1):
         if number > MOST_ELEMENTS:
@@ -75,7 +75,7 @@ def elements(path: Path) -> Iterator[object]:
 
 
 def _in_file(path: Path) -> Iterator[object]:
-    """Of a file that is as large as it says, one element may be nearly all: its values are counted, not its length."""
+    """One element may be nearly the whole file, so its values are limited rather than its length."""
     try:
         with path.open("rb") as file:
             yield from json_stream.elements(file.read, longest=LARGEST_FILE, most_values=MOST_VALUES)
@@ -95,7 +95,7 @@ def _in_zip(path: Path) -> Iterator[object]:
             chosen = sorted((info for info in infos if _NAME.fullmatch(info.filename)), key=lambda info: info.filename)
             if not chosen:
                 raise Invalid(f"{path} has no conversations.json in it.", hint=_HINT, path=str(path))
-            # One allowance for all: thousands of members, each small enough, are a bomb as well.
+            # One allowance for all members: thousands of small ones are a bomb as well.
             allowance = _Allowance(min(max(ALWAYS_EXPANDED, size * MOST_EXPANDED), LARGEST_FILE))
             for info in chosen:
                 yield from _in_member(archive, info, allowance)
@@ -118,7 +118,7 @@ def _in_zip(path: Path) -> Iterator[object]:
 
 
 class _ZipFile(io.FileIO):
-    """A zip whose listing has an end: it is read at once, and of each entry an object is made."""
+    """A zip with a limited listing, as `zipfile` reads it whole and makes an object of each entry."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > LONGEST_LISTING:
@@ -127,7 +127,7 @@ class _ZipFile(io.FileIO):
 
 
 class _Allowance:
-    """How many bytes the members may still become."""
+    """How many more bytes the members may expand to."""
 
     def __init__(self, left: int) -> None:
         self._left = left
@@ -140,7 +140,7 @@ class _Allowance:
 
 
 def _in_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, allowance: _Allowance) -> Iterator[object]:
-    if info.compress_type not in (0, 8):  # stored, deflated; others can ask for any amount of memory
+    if info.compress_type not in (0, 8):  # stored or deflated; other methods can demand any amount of memory
         raise NotImplementedError("it is compressed in a way that exports are not")
     with archive.open(info, mode="r") as file:
         yield from json_stream.elements(
@@ -151,7 +151,7 @@ def _in_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, allowance: _Allo
 
 
 def without_companions(files: list[Path]) -> list[Path]:
-    """Of a folder with an export only its conversations: the rest (users, feedback, ratings) says nothing."""
+    """Without the files that accompany conversations in an export (users, feedback, ratings): they hold no messages."""
     exports = {file.parent for file in files if _NAME.fullmatch(file.name)}
     return [
         file for file in files if file.parent not in exports or file.suffix == ".jsonl" or _NAME.fullmatch(file.name)
@@ -159,7 +159,7 @@ def without_companions(files: list[Path]) -> list[Path]:
 
 
 def is_conversation(entry: Mapping[str, Any]) -> bool:
-    """Is it complete in itself? Else it may be one message of many."""
+    """Is it a whole conversation, and not one message of many?"""
     return isinstance(entry.get("mapping"), dict) or any(
         isinstance(entry.get(name), list) for name in ("chat_messages", "messages")
     )
@@ -169,7 +169,7 @@ def is_conversation(entry: Mapping[str, Any]) -> bool:
 
 
 def chatgpt_messages(entry: Mapping[str, Any]) -> Iterator[ExportedMessage]:
-    """The branch that was last shown. What was edited or answered again stands beside it in the tree, and stays out."""
+    """The branch that was shown last, without the branches of edited messages and regenerated answers."""
     mapping = entry["mapping"]
     for node in reversed(_branch(mapping, entry.get("current_node"))):
         message = node.get("message")
@@ -213,7 +213,7 @@ def _is_hidden(message: Mapping[str, Any]) -> bool:
 
 
 def _parts(content: Mapping[str, Any]) -> list[str]:
-    """Text as it was said; images, code that was run and its output are not text."""
+    """The texts of a message, without images, executed code and its output."""
     if content.get("content_type") not in ("text", "multimodal_text", None):
         return []
     parts = content.get("parts")
@@ -232,7 +232,7 @@ def claude_messages(entry: Mapping[str, Any]) -> Iterator[ExportedMessage]:
 
 
 def _last_thread(messages: list[dict[str, Any]], current: object) -> list[dict[str, Any]]:
-    """Without what was edited or answered again, where messages tell which one they follow; else all of them."""
+    """The last thread where messages name their parent, without edited or regenerated ones; otherwise all messages."""
     followed = {message.get("uuid"): message.get("parent_message_uuid") for message in messages if _is_placed(message)}
     if len(followed) < len(messages) or not any(parent in followed for parent in followed.values()):
         return messages

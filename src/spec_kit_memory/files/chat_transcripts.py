@@ -1,9 +1,9 @@
 """Which conversations does a transcript hold, and who said what when?
 
 Claude Code and Codex transcripts, OpenCode exports, data exports of ChatGPT and Claude.ai (`chat_exports`), and plain
-JSON lines of role, content and timestamp, told apart by what is in them, never by their names. Files are read line by
-line, exports conversation by conversation. What the machinery said (tools, reminders, thinking, side agents) is left
-out; a line that cannot be read is counted and the rest goes on.
+JSON lines of role, content and timestamp, distinguished by their content, never by their names. Files are read line by
+line, exports conversation by conversation. Messages that are not part of the dialogue (tools,
+reminders, thinking, side agents) are left out; an unreadable line is counted and reading continues.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """What was read of one file. `bad_lines` are the numbers of lines that could not be read.
+    """The conversations of one file. `bad_lines` are the numbers of lines that could not be read.
 
-    Conversations of an export are read again whenever they are asked for: together they may be larger than memory.
+    Each iteration reads the conversations of an export again, as together they may be larger than memory.
     """
 
     conversations: Iterable[Conversation]
@@ -58,9 +58,9 @@ def read_conversations(path: Path) -> list[Conversation]:
 
 
 def read_transcript(path: Path, *, noise_patterns: tuple[str, ...] = (), now: datetime | None = None) -> Transcript:
-    """The conversations in a file, and which of its lines could not be read. Nothing was said later than `now`.
+    """The conversations in a file, and which of its lines could not be read. Times later than `now` are not believed.
 
-    What cannot be read is refused here, before the first conversation is handed over.
+    An unreadable file is refused here, before the first conversation is returned.
     """
     how = _How(path.name, noise_patterns, now or datetime.now(UTC))
     if chat_exports.is_zip(path) and path.is_file():
@@ -72,7 +72,7 @@ def read_transcript(path: Path, *, noise_patterns: tuple[str, ...] = (), now: da
         opening_mark = line.lstrip()[:1] if number == 1 else ""
         value = None if opening_mark == "[" else _decoded(line)
         if value is None and opening_mark in ("{", "["):
-            with suppress(ValueError, RecursionError):  # lines, then
+            with suppress(ValueError, RecursionError):  # otherwise it is read as lines
                 return _export(path, how)
             value = _decoded(line)
         if not collected.take(value):
@@ -83,7 +83,7 @@ def read_transcript(path: Path, *, noise_patterns: tuple[str, ...] = (), now: da
 
 
 def _decoded(line: str) -> object:
-    """The value of a line, None if it is no JSON or has too much in it."""
+    """The value of a line; None if it is not JSON or has too many values."""
     try:
         return json_stream.read(line)
     except (ValueError, RecursionError):
@@ -92,7 +92,7 @@ def _decoded(line: str) -> object:
 
 def _export(path: Path, how: _How) -> Transcript:
     conversations = _Exported(path, how)
-    for _ in conversations:  # all of it can be read
+    for _ in conversations:  # raises here if any of it cannot be read
         pass
     return Transcript(conversations)
 
@@ -113,13 +113,13 @@ def transcripts_in(path: Path) -> list[Path]:
     """The file itself, or every .jsonl and .json file below a folder, in order."""
     try:
         os.stat(path)
-    except ValueError as error:  # a NUL byte, or half a character
+    except ValueError as error:  # a NUL byte or a lone surrogate
         raise BadPath(f"{str(path)!r} is no path: {error}.", hint="Check the path of the transcript.") from None
     except OSError:
-        return [path]  # whoever reads it says what is wrong
+        return [path]  # reading it raises the error
     if not path.is_dir():
         return [path]
-    # A link that leads out of the folder is not followed: the folder may be a repository's.
+    # Links out of the folder are not followed: the folder may belong to a repository.
     real = Path(os.path.realpath(path))
     files = [
         file
@@ -135,9 +135,9 @@ def transcripts_in(path: Path) -> list[Path]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines that are not blank, with their numbers; undecodable ones as text that is no JSON."""
+    """The lines that are not blank, with their numbers; undecodable ones as text that is not JSON."""
     try:
-        if not (path.is_dir() or stat.S_ISREG(path.stat().st_mode)):  # a pipe would keep us waiting
+        if not (path.is_dir() or stat.S_ISREG(path.stat().st_mode)):  # reading a pipe would block
             raise BadPath(f"{path} is not a regular file.", hint=_HINT)
         with path.open("rb") as file:
             if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
@@ -178,24 +178,24 @@ def _utf16_lines(path: Path) -> Iterator[tuple[int, str]]:
             raise BadEncoding(f"{path} is not UTF-16 text.", hint=_HINT) from None
 
 
-# --- what was said ------------------------------------------------------------------
+# --- messages ------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
 class _Gathered:
-    """One conversation while its lines come in."""
+    """One conversation while its lines are read."""
 
     id: str
     origin: str
     title: str = ""
     turns: list[Turn] = field(default_factory=list)
-    events: list[Turn] = field(default_factory=list)  # Codex says everything twice; used if the first is missing
+    events: list[Turn] = field(default_factory=list)  # Codex records all twice; used if the others are missing
     uuids: set[str] = field(default_factory=set)
     last_message: str = ""  # id of the message the last turn belongs to
 
 
 class _How(NamedTuple):
-    """What is the same for all that is read of one file."""
+    """Options that apply to everything read from one file."""
 
     name: str
     noise_patterns: tuple[str, ...]
@@ -204,13 +204,13 @@ class _How(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Exported:
-    """The conversations of an export, read anew each time: each is let go before the next is read."""
+    """The conversations of an export, read again on each iteration, one in memory at a time."""
 
     path: Path
     how: _How
 
     def __iter__(self) -> Iterator[Conversation]:
-        messages = _Collected(self.how)  # those that stand alone belong together
+        messages = _Collected(self.how)  # single messages belong to one conversation
         understood = False
         count = said = 0
         most = chat_exports.most_messages(self.path)
@@ -244,7 +244,7 @@ class _Collected:
         self._titles: list[tuple[str, str]] = []  # leaf uuid, title
 
     def take(self, value: object) -> bool:
-        """Add one JSON value; False if it is of no known kind."""
+        """Add one JSON value; False if its kind is unknown."""
         entries = value if isinstance(value, list) else [value]
         understood = [self._dispatch(entry) for entry in entries if isinstance(entry, dict)]
         self.understood = self.understood or any(understood)
@@ -296,7 +296,7 @@ class _Collected:
     def _claude_title(self, kind: str, entry: dict[str, Any]) -> bool:
         title = entry[_CLAUDE_TITLES[kind]]
         if isinstance(title, str):
-            # A summary belongs to the conversation that holds its leaf; foreign ones are found in files too.
+            # A summary belongs to the conversation that contains its leaf; a file may hold summaries of others too.
             self._titles.append((str(entry.get("sessionId") or entry.get("leafUuid") or ""), title))
         return isinstance(title, str)
 
@@ -304,7 +304,7 @@ class _Collected:
 
     def _codex(self, kind: str, payload: dict[str, Any], entry: dict[str, Any]) -> bool:
         if kind == "session_meta":
-            # A forked session repeats its parent's beginning; the file is the fork.
+            # A forked session begins with a copy of its parent, so only the first id is that of the file.
             self._codex_id = self._codex_id or str(payload.get("id") or payload.get("session_id") or "")
             return True
         gathered = self._gathered(self._codex_id or self._name, "codex")
@@ -440,7 +440,7 @@ def _text_of(content: object) -> str:
 
 
 def _instructions(text: str) -> bool:
-    """Hosts put their standing instructions first, in the user's name."""
+    """Are these a host's standing instructions? Hosts send them first, as if the user had written them."""
     return text.startswith(("# AGENTS.md instructions", "<INSTRUCTIONS>", "<user_instructions>"))
 
 
@@ -449,14 +449,14 @@ def _printable(text: str) -> str:
 
 
 def _safe(identifier: str) -> str:
-    """An id that can stand in a path; another one is replaced by its hash."""
+    """An id that is safe in a path; an unsafe one is replaced by its hash."""
     if not identifier or _SAFE_ID.fullmatch(identifier):
         return identifier
     return hashlib.sha256(identifier.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _own_id(name: str, first: Turn) -> str:
-    """An id that stays while the conversation grows: it begins as it began."""
+    """An id that stays the same while the conversation grows: it depends on the beginning alone."""
     identity = json.dumps([name, first.speaker, first.text, first.time])
     return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
@@ -486,12 +486,12 @@ def _moment(text: str) -> datetime | None:
         return _from_epoch(float(text)) if re.fullmatch(r"\d{9,13}(\.\d+)?", text) else None
     try:
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-    except OverflowError:  # the first or the last day there is, in another zone
+    except OverflowError:  # the first or last representable day, in another time zone
         return None
 
 
 def opening(turns: tuple[Turn, ...]) -> str:
-    """What a conversation without a title is called: the first line that the user said."""
+    """The title of a conversation that has none: the user's first line."""
     first_text = next((turn.text for turn in turns if turn.speaker == "user"), turns[0].text)
     return next(
         (line.strip(" #*>-\t") for line in first_text.split("\n") if any(map(str.isalnum, line))), "Conversation"
@@ -503,7 +503,7 @@ def _one_line(text: str) -> str:
 
 
 def short_title(text: str) -> str:
-    """A title as it is kept. It is cut after its secrets are out: half of one would not be known any more."""
+    """A title as it is stored. It is cut only after redaction: half of a secret would not be recognised."""
     text = _one_line(text)
     if len(text) <= TITLE_LENGTH:
         return text

@@ -1,7 +1,7 @@
-"""Are two folders checkouts of one project? Told by the first commit and the remote, read as files or by a safe git.
+"""Are two folders checkouts of one project? Decided by the first commit and the remote, from files or a safe git.
 
-Only to offer a name that the user gave to another checkout: a repository can claim any past and any remote, so
-nothing is ever joined by this.
+Used only to suggest a name that the user gave to another checkout: a repository can claim any history and any remote,
+so projects are never joined automatically.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _PORT = re.compile(r":[0-9]+(?=/)")
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a checkout has in common with others of its project, and with hardly anything else."""
+    """What the checkouts of one project have in common, and hardly any others."""
 
     first_commits: frozenset[str]
-    remote: str  # host and path; "" where there is none
+    remote: str  # host and path; "" if there is none
 
     def is_like(self, other: Identity) -> bool:
-        """A common first commit, and no two different remotes: a fork is another project."""
+        """A common first commit and no differing remotes: a fork is another project."""
         if not self.first_commits & other.first_commits:
             return False
         return not self.remote or not other.remote or self.remote == other.remote
 
 
 def identity(root: Path) -> Identity | None:
-    """None: no repository, or one without a commit."""
+    """None if there is no repository or it has no commit."""
     history = History.of(root)
     if history is None:
         return None
@@ -45,7 +45,7 @@ def identity(root: Path) -> Identity | None:
 
 
 def same_project(root: Path, others: Iterable[Path]) -> Path | None:
-    """The first of the other folders that is a checkout of the same project."""
+    """The first of `others` that is a checkout of the same project."""
     here: Identity | None = None
     for other in others:
         if other == root or not other.is_dir():
@@ -71,7 +71,7 @@ def _remote(root: Path) -> str:
 
 
 def _plain(url: str) -> str:
-    """Host and path of an address, however it is written, and never a password."""
+    """Host and path of an address in any notation, never with a password."""
     location = url.partition("://")[2] or url
     user, at, rest = location.partition("@")
     if at and "/" not in user:

@@ -1,4 +1,4 @@
-"""What is a checkpoint on disk, and is the one that is read the one that was written?
+"""What is the format of a checkpoint, and how is damage to one detected?
 
 Gzip-compressed JSON lines: a header, the rows of a snapshot, and a trailer with their number and
 the SHA-256 of everything before it. docs/reference/checkpoint-format.md describes the format for
@@ -59,30 +59,30 @@ __all__ = [
 
 FORMAT = "spec-kit-memory checkpoint"
 VERSION = 1  # raised when an older program could not read the lines
-QUICK_BYTES = 16_000_000  # packed; reading more to its end takes longer than a quick look
+QUICK_BYTES = 16_000_000  # compressed; verifying more takes too long for a quick check
 HINT = advise("other-checkpoints")
 
-# Most of a file is vectors, which hardly shrink: more effort gains two percent.
+# Most of a file is vectors, which hardly compress: a higher level gains two percent.
 _LEVEL = 3
 _LONGEST_LINE = 64 << 20
-_LONGEST_HEADER = 4 << 20  # read of every file whenever they are listed
+_LONGEST_HEADER = 4 << 20  # the header of every file is read for each listing
 _LAST_SEQUENCE = 2**53
-# A file that unpacks to more than this was not written by us. Real ones shrink to a third or a twentieth.
+# A file with a higher ratio was not written by us. Real ones compress to between a third and a twentieth.
 _MOST_RATIO = 100
 _MOST_SLACK = 256 << 20
 _PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
-# Damaged, foreign, locked away, or a link or a pipe, which is no checkpoint.
+# Damaged, of another program, not permitted, or not a regular file (a link, a pipe).
 UNREADABLE = (RestoreFailed, AccessDenied, BadPath, OutsideScope)
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """What a header says, and where the file is."""
+    """The fields of a header, and the place of the file."""
 
     name: str
     created: datetime
-    sequence: int = 0  # one more than any before it; 0 in files of 0.1. A clock may be set back, this cannot
+    sequence: int = 0  # one more than any earlier one; 0 in files of 0.1. Unlike a clock, it cannot be set back
     description: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     spec_folder: str | None = None
@@ -92,11 +92,11 @@ class Checkpoint:
     memories: int = 0
     place: Slot = field(default_factory=lambda: FileSlot(Place(Path())))
     size_bytes: int = 0
-    instance: str = ""  # of the index that it was made from, which a repository does not know
+    instance: str = ""  # id of the index that it was made from; a repository cannot know it
 
     @property
     def age(self) -> tuple[int, datetime, str]:
-        """What tells the older of two: the smaller one."""
+        """The sort key by age: the older of two has the smaller one."""
         return self.sequence, self.created, self.name
 
 
@@ -108,7 +108,7 @@ def folder(settings: Settings) -> Place:
 
 
 def place_of(shelf: CheckpointShelf, name: str, scope: Scope) -> Slot:
-    """A file name that every system can have. Names of another case or scope never share a file."""
+    """The slot of a name, valid on every file system. Names that differ in case or scope never share one."""
     plain = _PLAIN_NAME.fullmatch(name) and not _DEVICE.fullmatch(name) and not name.endswith(".")
     if plain and scope == Scope():
         return shelf.slot(f"{name}{SUFFIX}")
@@ -138,7 +138,7 @@ def _plain_scope(scope: Scope) -> dict[str, Any]:
 
 
 def write(shelf: CheckpointShelf, checkpoint: Checkpoint, rows: Iterable[Mapping[str, Any]]) -> Checkpoint:
-    """Write all of it or nothing. The first row says how many memories follow."""
+    """Write the whole file or nothing. The first row gives the number of memories."""
     if isinstance(shelf, FolderShelf):
         shelf.make()
     target = place_of(shelf, checkpoint.name, checkpoint.scope)
@@ -146,7 +146,7 @@ def write(shelf: CheckpointShelf, checkpoint: Checkpoint, rows: Iterable[Mapping
         _write_lines(raw, checkpoint, rows)
     try:
         return read(target).header
-    except SpecKitMemoryError:  # refused is not there
+    except SpecKitMemoryError:  # a checkpoint that was refused must not remain
         with suppress(SpecKitMemoryError):
             target.remove()
         raise
@@ -205,22 +205,22 @@ def _header(checkpoint: Checkpoint, *, memories: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class OpenedCheckpoint:
-    """A file whose header was read. Nothing else of it is trusted before it was verified."""
+    """A file whose header was read. The rest is not trusted until it is verified."""
 
     header: Checkpoint
 
     def verify(self) -> None:
-        """Read everything once and hold it against the trailer; nothing is kept in memory."""
+        """Read everything once and compare it with the trailer; nothing is kept in memory."""
         for _ in self._lines():
             pass
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The rows of the snapshot; damage found on the way raises before the last one is given."""
+        """The rows of the snapshot; damage raises before the last row is yielded."""
         for number, line in enumerate(self._lines(), start=2):
             yield _parsed(line, self.header.place, number)
 
     def _lines(self) -> Iterator[bytes]:
-        """Lines between header and trailer, each one given only when a further line was read."""
+        """The lines between header and trailer, each yielded only after the next line was read."""
         place = self.header.place
         digest = hashlib.sha256()
         previous: bytes | None = None
@@ -248,7 +248,7 @@ def read(place: Slot | Place) -> OpenedCheckpoint:
     place = FileSlot(place) if isinstance(place, Place) else place
     lines = _unpacked(place, longest=_LONGEST_HEADER)
     first, instance = next(lines, None), ""
-    with suppress(RestoreFailed):  # what follows is judged when it is restored
+    with suppress(RestoreFailed):  # the rest is checked when it is restored
         instance = str(_parsed(next(lines, b"{}"), place, 2).get("instance", ""))
     lines.close()
     if first is None:
@@ -296,7 +296,7 @@ def _checkpoint(header: Mapping[str, Any], place: Slot) -> Checkpoint:
 
 
 def _sequence(value: object) -> int:
-    """A number that was made up to stay the newest for ever counts as none."""
+    """The sequence number; a forged one that would remain the newest for ever counts as 0."""
     return value if type(value) is int and 0 <= value <= _LAST_SEQUENCE else 0
 
 
@@ -305,7 +305,7 @@ def next_sequence(checkpoints: Iterable[Checkpoint]) -> int:
 
 
 def _unpacked(place: Slot, *, longest: int = _LONGEST_LINE) -> Generator[bytes, None, None]:
-    """Lines of a file that may be anything: cut off, foreign, or made to fill the memory."""
+    """The lines of an untrusted file: it may be truncated, foreign, or designed to exhaust memory."""
     try:
         total = 0
         with place.reading() as (raw, size), gzip.GzipFile(fileobj=raw, mode="rb") as packed:
@@ -343,13 +343,13 @@ def _bad(place: Slot, reason: str) -> RestoreFailed:
 
 
 def headers(shelf: CheckpointShelf, scope: Scope) -> tuple[list[Checkpoint], list[SpecKitMemoryError]]:
-    """What a session of that scope may see, newest first, and files that cannot be read."""
+    """The checkpoints that a session of that scope may see, newest first, and errors of unreadable ones."""
     checkpoints: list[Checkpoint] = []
     bad: list[SpecKitMemoryError] = []
     for place in shelf.slots():
         try:
             header = read(place).header
-        except FileMissing:  # it was deleted meanwhile
+        except FileMissing:  # deleted in the meantime
             continue
         except UNREADABLE as error:  # one of them must not hide the others
             bad.append(error)
@@ -363,9 +363,9 @@ def headers(shelf: CheckpointShelf, scope: Scope) -> tuple[list[Checkpoint], lis
 def damage(
     checkpoints: Iterable[Checkpoint], *, most_bytes: int | None = QUICK_BYTES
 ) -> tuple[dict[str, SpecKitMemoryError], bool]:
-    """What is wrong with each one that is damaged, by its place, and whether all were read to their end.
+    """The errors of damaged checkpoints by place, and whether all of them were verified.
 
-    They are read in their order, as far as so many bytes reach.
+    They are read in the given order until `most_bytes` would be exceeded.
     """
     found: dict[str, SpecKitMemoryError] = {}
     left = most_bytes

@@ -1,4 +1,4 @@
-"""Where do checkpoints lie? In a folder of the workspace, or, where its index is on a server, in rows there."""
+"""Where are checkpoints stored? In a folder of the workspace or, if its index is on a server, in rows there."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ SUFFIX = ".jsonl.gz"
 FOLDER = "checkpoints"
 _BUFFER = 1 << 20
 _LOCK_SECONDS = 120.0
-_MOST_FILES = 1_000  # far more than are ever kept; a repository may bring any number
+_MOST_FILES = 1_000  # far more than are ever kept; a repository may contain any number
 
 
 class Slot(Protocol):
-    """The place of one checkpoint. What goes wrong with it is one of our errors."""
+    """The place of one checkpoint. Failures raise a `SpecKitMemoryError`."""
 
     @property
     def name(self) -> str: ...
     def exists(self) -> bool: ...
     def size(self) -> int: ...
     def reading(self) -> AbstractContextManager[tuple[IO[bytes], int]]:
-        """Its bytes, and how many there are."""
+        """Its bytes as a file, and their number."""
         ...
 
     def writing(self) -> AbstractContextManager[IO[bytes]]:
-        """There as a whole when the block is left, or not at all."""
+        """Write it: the checkpoint appears whole when the block ends, or not at all."""
         ...
 
     def remove(self) -> None: ...
@@ -51,7 +51,7 @@ class CheckpointShelf(Protocol):
     def slot(self, name: str) -> Slot: ...
     def slots(self) -> list[Slot]: ...
     def alone(self) -> AbstractContextManager[None]:
-        """One process at a time makes and prunes checkpoints, so that a name is given once."""
+        """Only one process at a time makes and prunes checkpoints, so that names stay unique."""
         ...
 
 
@@ -96,7 +96,7 @@ class FileSlot:
             try:
                 filesystem.sync(self.place.parent)
             except OSError:
-                filesystem.remove(self.place)  # refused is not there
+                filesystem.remove(self.place)  # a checkpoint that was refused must not remain
                 raise
         except OSError as error:
             raise disk_error(error, self.place.path) from error
@@ -104,7 +104,7 @@ class FileSlot:
     def remove(self) -> None:
         try:
             filesystem.remove(self.place)
-            with suppress(OSError):  # it is gone; only a power cut could bring it back
+            with suppress(OSError):  # it is removed; only a power cut could bring it back
                 filesystem.sync(self.place.parent)
         except OSError as error:
             raise disk_error(error, self.place.path) from error
@@ -116,7 +116,7 @@ class FolderShelf:
 
     @property
     def folder(self) -> Place:
-        """Resolved whenever it is used: a repository may bring a link in its place."""
+        """Resolved at each use: a repository may put a link in its place."""
         try:
             return paths.state_folder(self.settings, FOLDER)
         except OSError as error:
@@ -154,7 +154,7 @@ class FolderShelf:
                 raise disk_error(error, (place / ".lock").path) from error
             if not is_locked:
                 raise DatabaseBusy("another process is making a checkpoint", hint="try again in a moment")
-            with suppress(OSError):  # what a dead writer left can wait
+            with suppress(OSError):  # remains of a dead writer can wait
                 for name in filesystem.names(place):
                     if name.endswith(filesystem.TEMPORARY):
                         disk.remove_if_dead(place / name)
@@ -206,7 +206,7 @@ class RowShelf:
 
 
 class _Parts(io.RawIOBase):
-    """Pieces of bytes as a file to read."""
+    """Chunks of bytes as a readable file."""
 
     def __init__(self, parts: Iterator[bytes]) -> None:
         self._parts = parts
@@ -228,7 +228,7 @@ class _Parts(io.RawIOBase):
 
 
 class _Writes(io.RawIOBase):
-    """A file to write, whose bytes go elsewhere."""
+    """A writable file that passes its bytes to a callback."""
 
     def __init__(self, write: Callable[[bytes], None]) -> None:
         self._write = write

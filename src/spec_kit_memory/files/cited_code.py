@@ -1,8 +1,8 @@
-"""Which files of the project do memories name, and are those files still what they were?
+"""Which files of the project do memories name, and have those files changed since?
 
-Recorded with each text once: the content that a file had at the commit that last changed the note, else now. Compared
-by size and time first, so that asking about many memories reads few files. Nothing outside the workspace is looked
-at, no link is followed, and what is too large or takes too long is left alone.
+Recorded once for each text: the content that a file had at the commit that last changed the note, else its present
+content. Size and time are compared first, so that checking many memories reads few files. Nothing outside the workspace
+is read, no link is followed, and files that are too large or take too long are skipped.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from spec_kit_memory.settings import Settings
 
 __all__ = ["CodeFiles", "record_citations", "record_missing"]
 
-ROUND = 500  # memories that are looked at together, so that one walk through history serves them all
+ROUND = 500  # memories processed together, so that one walk through history serves them all
 LARGEST_FILE = 4_000_000
-MOST_WALKED = 100_000  # files that are looked at to find out where one went
+MOST_WALKED = 100_000  # entries that are visited to find where a file was moved
 WALK_SECONDS = 2.0
 WALK_FRESH_SECONDS = 60.0
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-# A stamp younger than this when it was read may hide a second change.
+# A file that changed more recently than this when it was read may change again with the same stamp.
 _SETTLED_NS = 2_000_000_000
 
 
@@ -47,7 +47,7 @@ def record_missing(
     places: Sequence[MemoryFile] | Sequence[Path] | None,
     changed: bool,
 ) -> None:
-    """After a scan: look at what it put, and at what an older version left. `before` is what the scan began with."""
+    """After a scan, record citations of what it and older versions indexed. `before` is the state before the scan."""
     if not changed and not any(map(_is_due, before.values())):
         return
     below = None if places is None else [place.path for place in places if isinstance(place, MemoryFile)]
@@ -60,7 +60,7 @@ def _is_due(row: Stored) -> bool:
 
 
 def record_citations(store: Index, settings: Settings, memory_ids: Sequence[int], *, is_new: bool = False) -> None:
-    """Look at the texts of these memories. What was just written has no past to ask git about."""
+    """Record what the texts of these memories cite. A text that was just written has no history in git."""
     if store.read_only or not memory_ids:
         return
     history = None if is_new else History.of(settings.root)
@@ -90,7 +90,7 @@ def _recorded(
 
 
 def _resolved(settings: Settings, note: str, text: str) -> Iterator[str]:
-    """The files of the project that a text could mean: below the root, else beside the note, and no memories."""
+    """The project files that a text may mean: relative to the root, else to the note; never memories."""
     folder = posixpath.dirname(note)
     for name in named_files(text):
         beside = name.startswith(("./", "../")) and not posixpath.isabs(note)
@@ -128,7 +128,7 @@ class _Then:
         commits = history.last_changes(cited)
         pairs = [(commit, path) for note, commit in commits.items() for path in (note, *cited[note])]
         self._blobs = history.blobs(pairs) if pairs else {}
-        # A note that was edited since says what is so now, and not what was so then.
+        # A note with uncommitted edits describes the present state, not that of its last commit.
         for note, commit in commits.items():
             blob = self._blobs.get((commit, note))
             if blob is not None and self._files.is_still(CitedFile(note, blob.hash, blob.size)):
@@ -144,20 +144,20 @@ class _Then:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    stamp: tuple[int, int, int]  # size, and when content and file last changed: a copied time alone deceives nobody
+    stamp: tuple[int, int, int]  # size, mtime and ctime: an mtime that was copied is not enough
     hashes: tuple[str, ...]
 
 
 @dataclass
 class CodeFiles:
-    """The project's files as they are now; what was read is remembered by size and time."""
+    """The project's present files; contents that were read are cached by size and times."""
 
     settings: Settings
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _walked: tuple[float, dict[int, list[str]]] | None = None
 
     def now(self, path: str) -> CitedFile | None:
-        """None: there is no such file, or it is not one that we read."""
+        """None if there is no such file or it is not one that we read."""
         content = self._content(path, 40)
         return None if content is None else CitedFile(path, content.hashes[0], content.stamp[0])
 
@@ -166,7 +166,7 @@ class CodeFiles:
         return content is not None and file.hash in content.hashes
 
     def code(self, cited: Iterable[CitedFile], *, prefixes: Collection[str] | None = None) -> Code:
-        """How the files of one memory differ from what they were; of others than those below `prefixes` no word."""
+        """How the cited files of one memory have changed; only those below `prefixes` are mentioned."""
         changed, gone, moved = [], [], []
         for file in cited:
             if not _HASH.fullmatch(file.hash) or not _is_below(file.path, prefixes):
@@ -188,7 +188,7 @@ class CodeFiles:
         return facts if stat.S_ISREG(facts.st_mode) else None
 
     def _content(self, path: str, length: int) -> _Seen | None:
-        """A file's content as git would name it: as it is, and with line ends as git stores them."""
+        """The hashes that git would give a file: of its bytes as they are, and with normalised line ends."""
         facts = self._facts(path)
         if facts is None or facts.st_size > LARGEST_FILE:
             return None
@@ -207,7 +207,7 @@ class CodeFiles:
         return seen
 
     def _elsewhere(self, file: CitedFile, prefixes: Collection[str] | None) -> str | None:
-        """Where the same content stands now; files of its name first."""
+        """The path where the same content is now; files of the same name are tried first."""
         name = posixpath.basename(file.path)
         alike = self._by_size().get(file.size, ())
         for path in sorted(alike, key=lambda other: (posixpath.basename(other) != name, other))[:20]:
@@ -258,7 +258,7 @@ def _is_below(path: str, prefixes: Collection[str] | None) -> bool:
 
 
 def _digest(data: bytes, length: int) -> str:
-    """The name that git gives to this content."""
+    """The blob hash that git gives this content."""
     digest = hashlib.sha1(usedforsecurity=False) if length == 40 else hashlib.sha256()
     digest.update(b"blob %d\0" % len(data))
     digest.update(data)

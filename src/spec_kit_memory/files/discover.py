@@ -1,7 +1,7 @@
-"""Which files of a workspace are memories, and what does their place say about them?
+"""Which files of a workspace are memories, and what follows from where they are?
 
-One walk applies the rules of `discovery_rules` to every folder; what is real is walked first, links after, so that a
-file has one canonical path however many ways lead to it. Folders are opened name by name without following links
+One walk applies the rules of `discovery_rules` to every folder; real folders are walked first, links after, so that a
+file has one canonical path however many links lead to it. Folders are opened name by name without following links
 (`filesystem`): one that becomes a link in the middle of a walk leads nowhere.
 """
 
@@ -44,13 +44,13 @@ from spec_kit_memory.settings import Settings
 
 __all__ = ["Discovery", "MemoryFile", "areas", "discover", "file_to_change", "file_to_recover", "locate", "place"]
 
-DEEPEST_FOLDER = 100  # folders in folders; what is asked of every folder above a file must not grow without end
-COUNTED_FOLDERS = 20_000  # beyond the rules' own places a walk only counts, and a home folder must not hold it up
+DEEPEST_FOLDER = 100  # nested folders; checks of every folder above a file must stay bounded
+COUNTED_FOLDERS = 20_000  # outside the rules' places a walk only counts, and a whole home folder must not delay it
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryFile:
-    """A file that is a memory, by its place."""
+    """A file that is a memory because of where it is."""
 
     path: str  # in stored form
     real: str  # where it is; a string, because a walk makes ten thousand of these
@@ -69,16 +69,16 @@ class MemoryFile:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """What one walk saw. Nothing is known about paths below `unreadable`."""
+    """The result of one walk. Nothing is known about paths below `unreadable`."""
 
     files: tuple[MemoryFile, ...] = ()
     undiscovered: int = 0
-    skipped: tuple[tuple[str, str], ...] = ()  # path and why, of what stands where a memory could
+    skipped: tuple[tuple[str, str], ...] = ()  # path and reason, for files where a memory could be
     problems: tuple[BadFile, ...] = ()
     unreadable: tuple[str, ...] = ()
-    leftovers: tuple[Path, ...] = ()  # pending and temporary files of ours
+    leftovers: tuple[Path, ...] = ()  # our pending and temporary files
     linked: tuple[Path, ...] = ()  # real folders that only links lead to
-    linked_as: tuple[tuple[Path, Segments], ...] = ()  # and the place that each of them counts by
+    linked_as: tuple[tuple[Path, Segments], ...] = ()  # and the segments by which each is classified
     targets: frozenset[Path] = frozenset()  # real files and folders that links lead to
 
 
@@ -87,7 +87,7 @@ class Discovery:
 
 @dataclass(slots=True)
 class _Walk:
-    """One walk's findings and what it still has to look at."""
+    """The state of one walk: its results and what remains to be visited."""
 
     settings: Settings
     excluded: Callable[[str], bool]
@@ -128,7 +128,7 @@ class _Walk:
         return Place(top, Path(real).relative_to(top).parts)
 
     def stored(self, real: str) -> str:
-        """As `files.stored_form`, without making a Path of every file."""
+        """Like `paths.stored_form`, without creating a Path for every file."""
         path = real[len(self.prefix) :] if real.startswith(self.prefix) else real
         return path if os.sep == "/" else path.replace(os.sep, "/")
 
@@ -142,7 +142,7 @@ class _Walk:
             self.unreadable.append(name)
 
     def too_deep(self, path: Path, *, counted: bool = False) -> None:
-        if not counted:  # where nothing is looked for but counted, nothing is missing
+        if not counted:  # in places that are only counted, no memory can be missing
             nested = BadPath(f"nested in more than {DEEPEST_FOLDER} folders", hint="move it up, or add it to `exclude`")
             self.trouble(path, nested)
 
@@ -158,8 +158,8 @@ def discover(
     """Every memory file of the workspace; with `only`, those at or below the given real paths.
 
     `count=False` leaves out the places where no rule holds, which are walked only to count markdown.
-    `targets` are those of all links, if they are known; else everything is walked to find out whether
-    one leads to a path where no rule holds. `main=False` does not look into the main checkout of a worktree.
+    `targets` are those of all links, if known; otherwise everything is walked to find out whether one
+    leads to a path where no rule holds. `main=False` leaves out the main checkout of a worktree.
     """
     _check_root(settings.root)
     walk = _Walk(settings, _exclusion(settings.exclude), budget=COUNTED_FOLDERS if count else 0)
@@ -177,7 +177,7 @@ def discover(
 
 
 def _may_be_behind_a_link(walk: _Walk, path: Path, targets: Collection[Path] | None) -> bool:
-    """No rule holds where the path really is, but a link in another place may lead to it."""
+    """No rule holds at the real path; may a link elsewhere lead to it?"""
     if targets is not None and not any(_inside(path, target) or _inside(target, path) for target in targets):
         return False
     if not _inside(path, walk.settings.root) or paths.stored_form(walk.settings, path) in walk.found:
@@ -201,7 +201,7 @@ def _check_root(root: Path) -> None:
 
 
 def _start(walk: _Walk, only: Sequence[Path]) -> None:
-    """Look at real paths that may be folders, files, or no longer there."""
+    """Visit real paths, which may be folders, files or gone."""
     single: dict[Path, set[str]] = {}
     for start in only:
         segments = _segments(walk.settings, start)
@@ -221,11 +221,11 @@ def _segments(settings: Settings, path: Path) -> Segments | None:
     try:
         return path.relative_to(settings.root).parts
     except ValueError:
-        return None  # outside: the extra paths look after it
+        return None  # outside: `_extras` handles it
 
 
 def _some(walk: _Walk, folder: Path, names: Collection[str]) -> None:
-    """Files of one folder, by the names the folder has for them: some systems do not tell a from A."""
+    """Files of one folder, under the spelling in the folder: some file systems ignore case."""
     segments = folder.relative_to(walk.settings.root).parts
     rule = rule_for(segments)
     try:
@@ -254,7 +254,7 @@ def _folder(walk: _Walk, top: Segments, real: Path) -> None:
 
 
 def _children(walk: _Walk, segments: Segments, real: str) -> list[tuple[Segments, str]]:
-    """Take in what one folder holds; returns the folders in it that are to be walked."""
+    """Record the entries of one folder; returns the folders in it that are to be walked."""
     rule = rule_for(segments)
     below: list[tuple[Segments, str]] = []
     try:
@@ -341,7 +341,7 @@ def _accept(walk: _Walk, segments: Segments, rule: DiscoveryRule, real: str, fac
         rule.source,
         rule.spec_folder,
         is_archived(segments),
-        owner_of(path) or rule.owner,  # where it really is counts, whatever rule or link led to it
+        owner_of(path) or rule.owner,  # the real path decides, whatever rule or link led to it
         default_tier(rule.source, path.rpartition("/")[2]),
         facts.st_size,
         disk.mtime_ns(facts),
@@ -365,14 +365,14 @@ def _not_a_file(walk: _Walk, path: str | Path, kind: str) -> BadPath:
 
 
 def _follow(walk: _Walk, segments: Segments, link: Path) -> None:
-    """A link counts by the place where it stands, but what it leads to keeps its one canonical path."""
+    """A link is classified by its own place, but its target keeps its one canonical path."""
     name, rule = segments[-1], rule_for(segments[:-1])
     try:
         real = link.resolve(strict=True)
         inside = _inside(real, walk.settings.root)
         facts = filesystem.look(walk.place(str(real))) if inside else os.stat(real)
     except (OSError, RuntimeError) as error:
-        walk.targets.add(Path(os.path.realpath(link)))  # it may come yet
+        walk.targets.add(Path(os.path.realpath(link)))  # the target may appear later
         if rule is not None and rule.accepts(name) and not is_passing(name):
             walk.trouble(link, _broken(walk, link, error))
         return
@@ -394,7 +394,7 @@ def _follow(walk: _Walk, segments: Segments, link: Path) -> None:
 
 
 def _linked_folder(walk: _Walk, segments: Segments, real: Path) -> None:
-    """Each real folder is entered through links once at most, which ends every loop."""
+    """Each real folder is entered through links at most once, which ends every loop."""
     walk.followed.add(real)
     if walk.excluded("/".join((*segments, ""))):
         return
@@ -409,7 +409,7 @@ def _linked_folder(walk: _Walk, segments: Segments, real: Path) -> None:
 
 
 def _is_alias(settings: Settings, segments: Segments, real: Path) -> bool:
-    """`specs` and `.opencode/specs` are often one folder: it has been walked under its own name."""
+    """`specs` and `.opencode/specs` are often one folder, which is then walked under its real name only."""
     roots = {settings.root / "specs", settings.root / ".opencode" / "specs"}
     return settings.root.joinpath(*segments) in roots and real in roots
 
@@ -448,7 +448,7 @@ def _extras(walk: _Walk, only: Sequence[Path] | None) -> None:
 
 
 def _main_checkout(walk: _Walk, only: Sequence[Path] | None) -> None:
-    """In a linked worktree, the memories of the main checkout by default discovery; a file of one's own goes first."""
+    """In a linked worktree, add the main checkout's memories by default discovery; the worktree's own files win."""
     main = worktree.main_checkout(walk.settings.root)
     if main is None or (only is not None and not any(_inside(path, main) for path in only)):
         return
@@ -517,7 +517,7 @@ def _extra_file(walk: _Walk, patterns: Collection[Segments], segments: Segments,
 
 
 def glob_matches(segments: Segments, pattern: Segments) -> bool:
-    """Segment by segment, `**` for any number of them; no backtracking, whatever the pattern."""
+    """Match segment by segment, `**` for any number of them, in bounded time for every pattern."""
     reached = {0}
     for i, piece in enumerate(pattern):
         if piece == "**":
@@ -539,9 +539,9 @@ _ignore = lru_cache(maxsize=8)(Ignore)
 
 
 def areas(settings: Settings) -> tuple[Path, ...]:
-    """The real folders that exist now and below which a memory can be, for the watcher.
+    """The existing real folders below which a memory can be, for the watcher.
 
-    A link out of the workspace is no area: `specs` may lead to the root of the disk, and all of it would be watched.
+    A link out of the workspace is left out: `specs` may lead to the root of the disk, all of which would be watched.
     """
     fixed = ("specs", ".opencode/specs", "memory", "constitutional", ".specify/memory")
     roots = [root for root in (settings.root, worktree.main_checkout(settings.root)) if root is not None]
@@ -558,7 +558,7 @@ def areas(settings: Settings) -> tuple[Path, ...]:
 
 
 def locate(settings: Settings, path: str | Path, *, scope: Scope) -> MemoryFile:
-    """The one file that a caller named, if it may be read and a rule makes it a memory."""
+    """The file that a caller named, if it may be read and a rule makes it a memory."""
     real = paths.contained(settings, path, scope=scope)
     if not real.exists():
         raise FileMissing(f"{path} does not exist", hint=advise("name-a-file"), path=str(path))
@@ -566,10 +566,10 @@ def locate(settings: Settings, path: str | Path, *, scope: Scope) -> MemoryFile:
 
 
 def locate_real(settings: Settings, path: str | Path, real: Path) -> MemoryFile:
-    """`locate` for callers that are no session: the watcher and recovery."""
+    """`locate` for callers without a session: the watcher and recovery."""
     file = {candidate.absolute: candidate for candidate in discover(settings, only=[real], count=False).files}.get(real)
     if file is None:
-        disk.read(paths.place(settings, real))  # a folder, a device or a binary file says so itself
+        disk.read(paths.place(settings, real))  # raises for a folder, a device or a binary file
         raise BadPath(
             f"{path} is not in a place where memories are found",
             hint="move it to specs/<folder>/memory/ or memory/, or add it to `memory.extraPaths`",
@@ -579,16 +579,16 @@ def locate_real(settings: Settings, path: str | Path, real: Path) -> MemoryFile:
 
 
 def file_to_change(settings: Settings, stored: str, *, scope: Scope) -> Place:
-    """The file of a memory for a caller who wants to write, make, move or remove it, whether it is there or not.
+    """The file of a memory, existing or not, for a caller who wants to write, create, move or remove it.
 
-    Decided anew each time, on what the path leads to now: it must be in the caller's scope, lead to no other file
-    than the index says, and lie where discovery finds memories, other than by the user's `extraPaths`.
+    Decided at each call, by what the path leads to now: it must be in the caller's scope, lead to the file that the
+    index names, and be where discovery finds memories by its own rules, not by the user's `extraPaths` alone.
     """
     return _changeable(settings, stored, paths.contained(settings, stored, scope=scope))
 
 
 def file_to_recover(settings: Settings, stored: str) -> Place:
-    """`file_to_change` for what another session left unfinished, whoever that was."""
+    """`file_to_change` for what any other session left unfinished."""
     return _changeable(settings, stored, paths.resolved(settings, stored).path)
 
 
@@ -608,13 +608,13 @@ def _not_ours(stored: str, reason: str) -> OutsideScope:
 
 
 def _is_home(settings: Settings, real: Path) -> bool:
-    """Would a walk take a file at this place for a memory of the project?"""
+    """Would a walk treat a file at this path as a memory of the project?"""
     if not _inside(real, settings.root):
         return False
     excluded = _exclusion(settings.exclude)
     if _is_taken(real.relative_to(settings.root).parts, excluded):
         return True
-    walked = discover(replace(settings, extra_paths=()), count=False)  # a link in another place may lead to it
+    walked = discover(replace(settings, extra_paths=()), count=False)  # a link elsewhere may lead to it
     linked = [(folder, logical) for folder, logical in walked.linked_as if folder in real.parents]
     below = ((*logical, *real.relative_to(folder).parts) for folder, logical in linked)
     return any(file.absolute == real for file in walked.files) or any(
@@ -623,7 +623,7 @@ def _is_home(settings: Settings, real: Path) -> bool:
 
 
 def _is_taken(segments: Segments, excluded: Callable[[str], bool]) -> bool:
-    """Is a file of that name in that folder a memory by the rules alone?"""
+    """Do the rules alone make a file of that name in that folder a memory?"""
     *folders, name = segments or ("",)
     rule = rule_for(tuple(folders))
     if rule is None or not rule.accepts(name) or is_passing(name) or any(map(skips, folders)):
@@ -633,7 +633,7 @@ def _is_taken(segments: Segments, excluded: Callable[[str], bool]) -> bool:
 
 
 def place(settings: Settings, path: Path, *, real: Path, facts: os.stat_result) -> MemoryFile | None:
-    """What a file would be at `named`, a path below the root; it need not be there yet."""
+    """The memory that a file at `path`, below the root, would be; it need not exist yet. None: no memory."""
     if not _inside(path, settings.root):
         return None
     segments = path.relative_to(settings.root).parts

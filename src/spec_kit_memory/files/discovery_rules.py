@@ -1,4 +1,4 @@
-"""What does the place of a file say about it? The rules of discovery, as functions of names alone."""
+"""What follows from the place of a file? The rules of discovery, as functions of names alone."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ SPEC_DOCUMENTS = {
 }
 SKIPPED = frozenset(("node_modules", "__pycache__", "dist", "build", "vendor", ".venv"))
 ARCHIVES = frozenset(("z_archive", "archive", ".archive"))
-WALKED_HIDDEN_FOLDERS = frozenset((".opencode", ".specify", ".archive"))  # hidden by name, walked all the same
-PARTS = frozenset(("contracts", "research", "checklists"))  # folders whose documents belong to the folder above
+WALKED_HIDDEN_FOLDERS = frozenset((".opencode", ".specify", ".archive"))  # hidden by name, but walked
+PARTS = frozenset(("contracts", "research", "checklists"))  # folders whose documents belong to the parent folder
 PENDING = "_pending.md"
-METADATA = "metadata.json"  # beside every saved memory; ours
+METADATA = "metadata.json"  # our file next to every saved memory
 
 # Why a file is not a memory, as codes that a scan reports.
 EXCLUDED = "excluded"
@@ -50,7 +50,7 @@ Segments = tuple[str, ...]  # of a folder below the workspace's root
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryRule:
-    """What the files of one folder are, and which names count."""
+    """What kind of memory the files of one folder are, and which names are accepted."""
 
     source: Source
     accepts: Callable[[str], bool]
@@ -114,14 +114,14 @@ def _rule_in_specs(below: Segments) -> DiscoveryRule | None:
 
 
 def default_tier(source: Source, name: str) -> Tier | None:
-    """The tier of a file that names none; None leaves it to the settings."""
+    """The tier of a file that does not name one; None leaves it to the settings."""
     if source is Source.CONSTITUTIONAL:
         return Tier.CONSTITUTIONAL
     return SPEC_DOCUMENTS.get(name, Tier.NORMAL) if source is Source.SPEC else None
 
 
 def left_out(folder: Segments, name: str, rule: DiscoveryRule | None) -> str:
-    """Code of why the folder's rule does not make this file a memory; "" where nobody would expect it to."""
+    """The code of the reason why this file is no memory; "" where no user would expect it to be one."""
     if folder and rule is not None and rule.source is Source.MEMORY and not _markdown(name):
         return "" if name == METADATA else "not-markdown"
     if not _markdown(name):
@@ -137,7 +137,7 @@ def left_out(folder: Segments, name: str, rule: DiscoveryRule | None) -> str:
 
 
 def in_area(folder: Segments) -> bool:
-    """Could a rule hold for this folder or one below it?"""
+    """Can a rule apply to this folder or one below it?"""
     match folder:
         case () | (".opencode",) | (".specify",) | (".specify", "memory", *_) | ("memory",) | ("constitutional",):
             return True
@@ -162,6 +162,6 @@ def is_passing(name: str) -> bool:
     return is_pending(name) or name.startswith((".", "#")) or name.endswith((".tmp", "~", ".swp", ".swx"))
 
 
-@lru_cache(maxsize=256)  # asked again for every file of a folder
+@lru_cache(maxsize=256)  # called for every file of a folder
 def is_archived(segments: Segments) -> bool:
     return any(segment.casefold() in ARCHIVES for segment in segments)

@@ -1,6 +1,6 @@
 """How is a file of a workspace read and written so that nothing is half done?
 
-Every function takes a `Place` (see `files.paths`) and turns what the system refuses into an error with the next step.
+Functions take a `Place` (see `files.paths`) and turn errors of the system into ours, which name the next step.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ __all__ = [
 MAX_BYTES = 1024 * 1024
 _LAST_NS = 2**63 - 1
 TEMPLATE = "context_template.md"
-_READ = frozenset({"config.jsonc", TEMPLATE})  # of the state folder, never written by us
+_READ = frozenset({"config.jsonc", TEMPLATE})  # in the state folder; only read by us
 _IGNORE = "# Only what people write is kept in git.\n*\n!.gitignore\n!config.jsonc\n!context_template.md\n"
 
 
 @dataclass(frozen=True, slots=True)
 class FileText:
-    """A file as it was read: its text, the SHA-256 of its bytes, and when and how large it was."""
+    """A file as it was read: its text, the SHA-256 of its bytes, its time and size."""
 
     text: str
     raw_hash: str
@@ -72,13 +72,13 @@ def read(place: Place, *, seen_ns: int | None = None) -> FileText:
 
 
 def text_of(data: bytes, facts: os.stat_result, *, name: str, seen_ns: int | None = None) -> FileText:
-    """Bytes that were read, or that are about to be a file, as the text of that file."""
+    """The `FileText` of bytes that were read or are about to be written."""
     stamp = stamp_of(facts, seen_ns=seen_ns)
     return FileText(decode(data, name=name), hashlib.sha256(data).hexdigest(), stamp)
 
 
 def read_bytes(place: Place) -> tuple[bytes, os.stat_result]:
-    """All checks are made on the open file, so that nothing can be exchanged in between."""
+    """Read a file; all checks are made on the open file, so that it cannot be exchanged in between."""
     try:
         data, facts = filesystem.read(place, limit=MAX_BYTES + 1)
     except (OSError, ValueError) as error:
@@ -93,9 +93,9 @@ def stamp_of(facts: os.stat_result, *, seen_ns: int | None = None) -> Stamp:
 
 
 def mtime_ns(facts: os.stat_result) -> int:
-    """When a file was written, as the index keeps it: file systems know times that 64 bits do not hold.
+    """A file's modification time as the index stores it, limited to 64 bits.
 
-    Nor is it 0 or less, which in the index says that the file is to be read again.
+    It is never 0 or less, which in the index means that the file is to be read again.
     """
     return min(max(1, facts.st_mtime_ns), _LAST_NS)
 
@@ -132,7 +132,7 @@ def decode(data: bytes, *, name: str) -> str:
 
 
 def write_atomic(place: Place, content: str | bytes) -> Stamp:
-    """Replace a file in one step, or make it: readers see the old text or the new, also after a power cut.
+    """Create or replace a file atomically: readers see the old text or the new, also after a power cut.
 
     A link in its place is refused, the mode of an existing file is kept, and its owner where allowed.
     """
@@ -144,7 +144,7 @@ def write_atomic(place: Place, content: str | bytes) -> Stamp:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> int:
-    """A file that the user named, wherever it is; it appears when it is whole."""
+    """Write a file at any path that the user named; it appears only when it is complete."""
     count = 0
     try:
         real = Path(os.path.realpath(path))
@@ -161,7 +161,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> int:
 
 
 def hash_of(place: Place) -> str | None:
-    """The SHA-256 of a file's bytes; None where there is no file that could be read."""
+    """The SHA-256 of a file's bytes; None if there is no readable file."""
     try:
         return hashlib.sha256(read_bytes(place)[0]).hexdigest()
     except SpecKitMemoryError:
@@ -169,7 +169,7 @@ def hash_of(place: Place) -> str | None:
 
 
 def remove_if_dead(temporary: Place) -> bool:
-    """Remove a temporary file of ours whose writer died; a living writer holds its lock."""
+    """Remove one of our temporary files if its writer died; a living writer holds its lock."""
     try:
         descriptor = filesystem.open_lock(temporary, make=False)
     except OSError:
@@ -189,8 +189,11 @@ def remove_if_dead(temporary: Place) -> bool:
 
 
 def refuse_links(settings: Settings) -> None:
-    """What is written in the state folder stays there. A repository may bring links in it, to files of its reader,
-    and pipes that nobody writes to. What only its user's configuration allows is left to that."""
+    """Refuse links and special files in the state folder, so that writes stay in it.
+
+    A repository may contain links to files of its user, and pipes without a writer. The state folder
+    itself may be a link where the user's own configuration allows that.
+    """
     try:
         place = paths.state_folder(settings)
         facts_by_name = {name: filesystem.look(place / name) for name in filesystem.names(place)}
@@ -201,7 +204,7 @@ def refuse_links(settings: Settings) -> None:
             hint="remove the link; what belongs there is made again",
         ) from error
     except OSError:
-        return  # not there yet; or whoever needs it says why it cannot be read
+        return  # it does not exist yet, or its first use raises the error
     for name, facts in facts_by_name.items():
         if name not in _READ:
             _refuse(settings, name, facts.st_mode)
@@ -223,14 +226,14 @@ def _refuse(settings: Settings, name: str, mode: int) -> None:
 
 
 def template(settings: Settings) -> str | None:
-    """The user's own form of what is saved, where there is one. It may be a link, if that stays in the workspace."""
+    """The user's own template for saved memories, if any. It may be a link, see `paths.state_text`."""
     if not os.path.lexists(settings.state_folder / TEMPLATE):
         return None
     return read(paths.state_text(settings, TEMPLATE)).text
 
 
 def make_workspace(settings: Settings, *, config: str) -> tuple[str, ...]:
-    """The state folder with a configuration to fill in; returns the names of the files that it created."""
+    """Create the state folder with a configuration to fill in; returns the names of the created files."""
     files = {".gitignore": _IGNORE, "config.jsonc": config}
     try:
         filesystem.make_folders(paths.state_folder(settings), mode=0o700)
@@ -247,20 +250,20 @@ def _make(place: Place, data: bytes) -> bool:
 
 
 def keep_private(settings: Settings) -> None:
-    """Close the state folder to others: git makes it open to all where a configuration came with a repository."""
-    with suppress(OSError):  # not there yet, or on a disk that cannot be written
+    """Close the state folder to other users: git creates it open to all when a repository brings a configuration."""
+    with suppress(OSError):  # it does not exist yet, or the disk is read-only
         filesystem.private(paths.state_folder(settings))
 
 
 def clear_dead(settings: Settings) -> None:
-    """Remove what writers in the state folder left behind that were killed."""
+    """Remove temporary files in the state folder whose writers were killed."""
     for names in ((), ("checkpoints",)):
         with suppress(OSError):
             clear_dead_in(paths.state_folder(settings, *names))
 
 
 def clear_dead_in(folder: Place, *, of: str = "") -> None:
-    """Remove temporary files of ours whose writers died, or those that were to replace that one file."""
+    """Remove our temporary files whose writers died; with `of`, only those meant to replace that file."""
     for name in filesystem.names(folder):
         if name.startswith(f".{of}") and name.endswith(filesystem.TEMPORARY):
             remove_if_dead(folder / name)

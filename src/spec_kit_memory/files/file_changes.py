@@ -1,17 +1,17 @@
-"""How do files change together with the index: all of it or nothing, also if the process dies?
+"""How do files and the index change together, all or nothing, even if the process dies?
 
-An operation plans its steps (`discard`, `recall`, `write`, `rewrite`), which changes nothing, and makes them with
-`applied`, in this order; whatever fails on the way leaves files and index as they were:
+An operation plans its steps (`discard`, `recall`, `write`, `rewrite`), which changes nothing, and applies them with
+`applied`, in this order; a failure at any point leaves files and index as they were:
 
     record of the steps (`files.journal`)
-    -> new contents written beside their files, former ones kept, folders made
+    -> new contents written next to their files, former ones kept, folders made
     -> the index locked for writing (E025: no file was touched)
     -> files moved into place, folders synced
     -> what the caller writes to the index, in one transaction with the operation's id in the ledger
     -> committed -> record removed
 
-Where a process died, `settle` asks the index whether the operation was committed. Then what is left of it is done;
-else what was done is taken back. A file that somebody else has changed since is left alone.
+After a process died, `settle` asks the index whether the operation was committed. If it was, the rest of it is done;
+if not, its steps are undone. A file that was changed since by another program is left as it is.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class FileMove:
-    """A memory's file goes to the trash or comes back from it."""
+    """Moves a memory's file to the trash or back."""
 
     path: str  # stored
     place: Place
@@ -79,7 +79,7 @@ class FileMove:
     trashed: Place
     digest: str  # SHA-256 of its bytes
     discards: bool
-    prunes: bool = False  # folders that hold nothing else go, too
+    prunes: bool = False  # also remove folders that become empty
 
     @property
     def source(self) -> Place:
@@ -101,15 +101,15 @@ class FileMove:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A memory's file gets new content, or there is one where there was none."""
+    """Creates a memory's file or replaces its content."""
 
     path: str  # stored
     place: Place
-    before: str | None  # SHA-256 of what is replaced; None: there is no file yet
+    before: str | None  # SHA-256 of the content that is replaced; None: there is no file yet
     after: str
     data: bytes = b""
     mtime_ns: int | None = None
-    keep: str | None = None  # where in the trash a copy of what is replaced stays
+    keep: str | None = None  # where in the trash the former content is kept
     kept: Place | None = None
 
     @property
@@ -124,12 +124,12 @@ Step = FileMove | Write
 
 
 def drawer(at: datetime) -> str:
-    """The part of the trash that one operation fills: no two files of it have the same path."""
+    """The folder of the trash for one operation: no two of its files have the same path."""
     return f"{at:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
 
 
 def discard(settings: Settings, stored: str, *, scope: Scope, to: str, prune: bool = False) -> FileMove | None:
-    """A file goes to the trash, into that drawer; None where there is none."""
+    """Plan to move a file to that drawer of the trash; None if there is no file."""
     place = discover.file_to_change(settings, stored, scope=scope)
     if not filesystem.exists(place):
         return None
@@ -140,7 +140,7 @@ def discard(settings: Settings, stored: str, *, scope: Scope, to: str, prune: bo
 
 
 def recall(settings: Settings, stored: str, *, scope: Scope, trash_name: str) -> FileMove:
-    """A file comes back from the trash."""
+    """Plan to move a file back from the trash."""
     place, trashed = discover.file_to_change(settings, stored, scope=scope), trash.trashed(settings, trash_name)
     data, _ = _bytes(trashed)
     return FileMove(stored, place, trash_name, trashed, hashlib.sha256(data).hexdigest(), discards=False)
@@ -155,7 +155,7 @@ def write(
     mtime_ns: int | None = None,
     keep_in: str | None = None,
 ) -> Write:
-    """A file gets this content. With `keep_in`, what it replaces stays in that drawer of the trash."""
+    """Plan to write this content to a file. With `keep_in`, the former content is kept in that drawer of the trash."""
     place = discover.file_to_change(settings, stored, scope=scope)
     before = hashlib.sha256(_bytes(place)[0]).hexdigest() if filesystem.exists(place) else None
     return _planned(settings, stored, place, data, before, mtime_ns, keep_in)
@@ -164,7 +164,7 @@ def write(
 def rewrite(
     settings: Settings, stored: str, edit: Callable[[str], str], *, scope: Scope, keep_in: str | None = None
 ) -> Write | None:
-    """A file's text is edited; None where that changes nothing. Encoding and line ends are the editor's to keep."""
+    """Plan to edit a file's text; None if that changes nothing. `edit` has to preserve the line ends."""
     place = discover.file_to_change(settings, stored, scope=scope)
     data, changed = edited(place, edit)
     if changed == data:
@@ -193,11 +193,11 @@ def _bytes(place: Place) -> tuple[bytes, Any]:
         raise disk_error(error, place.path) from error
 
 
-# --- making them --------------------------------------------------------------------
+# --- applying them ------------------------------------------------------------------
 
 
 class _Job(Protocol):
-    """A step on its way."""
+    """A step that is being applied."""
 
     def prepare(self, stack: ExitStack) -> None: ...
     def do(self) -> None: ...
@@ -276,14 +276,14 @@ class _Writing:
 
 
 class Changed(AccessDenied):
-    """Somebody else wrote the file since it was read: their text is not overwritten."""
+    """Another program wrote the file since it was read; its text is not overwritten."""
 
     def __init__(self, place: Place) -> None:
         super().__init__(f"{place.path.as_posix()} is being written by another program", hint="try again in a moment")
 
 
 class Changes:
-    """The steps of one operation, prepared; inside its transaction each is made once."""
+    """The prepared steps of one operation; within its transaction each is applied once."""
 
     def __init__(self, jobs: Mapping[int, _Job]) -> None:
         self._jobs = jobs
@@ -302,7 +302,7 @@ class Changes:
                 raise disk_error(error, step.place.path) from error
 
     def sync(self) -> None:
-        """What was moved survives a power cut, before the index says that it was."""
+        """Sync what was moved, so that the index never records a move that a power cut could undo."""
         for folder in dict.fromkeys(folder for job in self.made for folder in job.folders()):
             try:
                 filesystem.sync(folder)
@@ -310,7 +310,7 @@ class Changes:
                 raise disk_error(error, folder.path) from error
 
     def take_back(self) -> bool:
-        """Everything as it was; False where that could not be done, and the record must stay."""
+        """Undo all steps; False if that failed, and the record must stay."""
         whole = True
         for job in reversed(self.made):
             try:
@@ -322,7 +322,7 @@ class Changes:
 
 
 def retried(attempt: Callable[[], T]) -> T:
-    """Plan and make changes again while somebody else keeps writing the same file: their text is taken in."""
+    """Plan and apply changes again when another program wrote the same file, on the basis of its new text."""
     for _ in range(TRIES - 1):
         with suppress(Changed):
             return attempt()
@@ -340,10 +340,10 @@ def applied(
     author: str = "",
     at_once: bool = True,
 ) -> Iterator[Changes]:
-    """Inside, the files are as they will be, and what this thread writes to the index is one transaction.
+    """In the block, the files have their new state, and this thread's writes to the index are one transaction.
 
-    The operation with that id must be on the ledger when the block ends. With `at_once=False` the caller makes those
-    steps that turn out to be wanted, by `Changes.make`.
+    The operation with that id must be on the ledger when the block ends. With `at_once=False` the caller applies
+    the steps that turn out to be needed, with `Changes.make`.
     """
     if not steps:
         with index.together():
@@ -362,14 +362,14 @@ def applied(
                 if at_once:
                     changes.make(*steps)
                 yield changes
-                if index.outbox is None:  # else they are copies, which no start after a power cut looks at
+                if index.outbox is None:  # otherwise they are copies, which are not recovered after a power cut
                     changes.sync()
                 accepted.end([step for step in steps if jobs[id(step)] in changes.made], author=author or scope.user)
                 committing = True
         except BaseException as error:
             write_counters.count(settings, scope=scope, errors=1)
-            # A commit that failed may be found committed after all, once the index is opened again; an interrupt may
-            # have come between a step and the note that it was made. Then the next start settles it by its record.
+            # A commit that failed may turn out to be committed once the index is opened again, and an interrupt may
+            # come between a step and the note that it was applied. Then the next start settles it by its record.
             undone = changes.take_back() and (isinstance(error, Exception) or all(map(_is_undone, steps)))
             if undone and not committing:
                 _clean(record, staged, jobs.values(), made_ids=frozenset())
@@ -380,10 +380,10 @@ def applied(
 
 
 class _Acceptance:
-    """On a team server the files here are copies: what is done to them is accepted in the same transaction."""
+    """On a team server the files are copies: changes of them are accepted into the outbox in the same transaction."""
 
     def __init__(self, index: Index, steps: Sequence[Step]) -> None:
-        """The copies must be what the index has now, or somebody else was quicker."""
+        """Raise unless the copies match the index: otherwise another change came first."""
         self._index = index
         self._bases = {step.path: _base(step) for step in steps}
         self._texts: dict[str, str | None] = {}
@@ -444,7 +444,7 @@ def _recorded(settings: Settings, scope: Scope, operation_id: str, steps: Sequen
 
 
 def _claim_record(settings: Settings, operation_id: str) -> JournalRecord:
-    """In the moment before it is locked, a recovery may take a new record for a dead process's and remove it."""
+    """Retry, as a recovery may take a new record, before it is locked, for a dead one and remove it."""
     for _ in range(TRIES):
         record = journal.take(settings, operation_id)
         if record is not None:
@@ -469,7 +469,7 @@ def _prepare(jobs: Collection[_Job], steps: Sequence[Step], stack: ExitStack) ->
             job.prepare(stack)
         except OSError as error:
             raise disk_error(error, step.place.path) from error
-    # What is replaced must be found again after a power cut, before anything is replaced.
+    # Backups must survive a power cut before any file is replaced.
     backups = (job.backup for job in jobs if isinstance(job, _Writing) and job.step.before is not None)
     for folder in dict.fromkeys(backup.parent for backup in backups):
         try:
@@ -486,9 +486,9 @@ def _is_undone(step: Step) -> bool:
 
 
 def _clean(record: JournalRecord, staged: ExitStack, jobs: Iterable[_Job], *, made_ids: Collection[int]) -> None:
-    """Remove what was only needed on the way. The next recovery removes what cannot be removed now."""
+    """Remove the record and temporary files. The next recovery removes those that cannot be removed now."""
     with suppress(OSError):
-        staged.close()  # first, as a folder that was made for a file goes only when it is empty
+        staged.close()  # first, as a folder that was made for a file is removed only if it is empty
         for job in jobs:
             job.clean(done=id(job) in made_ids)
         record.remove()
@@ -515,7 +515,7 @@ def _take_back(place: Place, backup: Place | None) -> None:
 
 
 def _digest(place: Place) -> str | None:
-    """None: there is no file of ours."""
+    """The SHA-256 of a file; None if it is missing or not a regular file of ours."""
     try:
         return hashlib.sha256(filesystem.read(place, limit=_MOST_BYTES)[0]).hexdigest()
     except (FileNotFoundError, NotADirectoryError, Redirected, NotAFile):
@@ -529,26 +529,26 @@ def _parents(place: Place) -> Iterator[Place]:
 
 
 def _above(trashed: Place) -> Iterator[Place]:
-    """The folders of a drawer, innermost first; the trash itself stays."""
+    """The folders of a drawer, innermost first, without the trash itself."""
     while trash.FOLDER in trashed.parent.names[:-1]:
         trashed = trashed.parent
         yield trashed
 
 
 def _remove_folders(folders: Iterable[Place]) -> None:
-    """Those that are empty; others hold something else by now."""
+    """Remove those that are empty; others contain other files by now."""
     with suppress(OSError):
         for folder in folders:
             filesystem.remove_folder(folder)
 
 
-# --- settling what a dead process left --------------------------------------------------
+# --- settling operations of dead processes -----------------------------------------------
 
 
 def settle_dead(settings: Settings, index: Index) -> int:
     """Settle every operation whose process died; returns how many.
 
-    Called before an operation looks at the files it will change: what a dead one left is no state to start from.
+    Called before an operation reads the files it will change, as a dead one may have left them half changed.
     """
     count = 0
     for record in journal.dead(settings):
@@ -561,7 +561,7 @@ def settle_dead(settings: Settings, index: Index) -> int:
 
 
 def settle(settings: Settings, record: JournalRecord, fields: Mapping[str, Any], index: Index) -> bool:
-    """Complete one operation, or take it back; False where that cannot be done now."""
+    """Complete or undo one operation; False if that cannot be done now."""
     try:
         steps = [_read_step(settings, plain) for plain in fields["steps"]]
         committed = index.record.is_committed(str(fields["operation"]))
@@ -575,7 +575,7 @@ def settle(settings: Settings, record: JournalRecord, fields: Mapping[str, Any],
         record.remove()
     except (KeyError, TypeError, ValueError, AttributeError):
         with suppress(OSError):
-            record.remove()  # not one of ours: those are whole before anything is done
+            record.remove()  # incomplete or forged: ours are complete before any step is applied
         return False
     except (OSError, SpecKitMemoryError) as error:
         logger.warning("%s cannot be settled now: %s", record.place, error)
@@ -584,7 +584,7 @@ def settle(settings: Settings, record: JournalRecord, fields: Mapping[str, Any],
 
 
 def _read_step(settings: Settings, plain: Mapping[str, Any]) -> Step:
-    """What a record says, judged like everything that a repository could bring along."""
+    """A step from a record, validated like any file that may have come with a repository."""
     path = str(plain["path"])
     place = discover.file_to_recover(settings, path)
     if "discards" in plain:
@@ -598,9 +598,9 @@ def _read_step(settings: Settings, plain: Mapping[str, Any]) -> Step:
 
 
 def _settle_move(step: FileMove, *, committed: bool) -> None:
-    """Finish a move that was cut in two, or bring a file to where the index says that it is.
+    """Finish an interrupted move, or move the file to where the index expects it.
 
-    A move to the trash that was committed was made before that: what stands in the file's place has come since.
+    A committed move to the trash was complete before the commit: a file at the old place is newer.
     """
     done, undone = (step.target, step.source) if committed else (step.source, step.target)
     if _digest(undone) != step.digest:
@@ -629,7 +629,7 @@ def _settle_write(settings: Settings, step: Write, backup: Place, *, committed: 
         elif _digest(backup) == step.before:
             _take_back(step.place, backup)
         filesystem.sync(step.place.parent)
-    # What a record calls a copy is removed only where it is one: the trash holds what people may want back.
+    # A copy named by a record is removed only if it is one: users may want back what is in the trash.
     if step.kept is not None:
         if _digest(step.kept) == step.before == _digest(step.place):
             filesystem.remove(step.kept)

@@ -16,7 +16,7 @@ _NO_FILE = (errno.ENOTDIR, errno.ENAMETOOLONG, errno.EISDIR, errno.ELOOP, errno.
 
 
 def disk_error(error: OSError | ValueError, path: Path | str) -> SpecKitMemoryError:
-    """An error of ours that names the path and the next step."""
+    """The `SpecKitMemoryError` for it, with the path and the next step."""
     name = printable(path)
     if isinstance(error, ValueError):
         return BadPath(f"{name!r} is not a path: {error}", hint="remove the characters that no file name can have")
@@ -45,19 +45,19 @@ def disk_error(error: OSError | ValueError, path: Path | str) -> SpecKitMemoryEr
 
 
 def is_read_only(error: SpecKitMemoryError) -> bool:
-    """Was it refused because this user may not write there, and not because writing failed?"""
+    """May this user not write there, as opposed to a write that failed?"""
     cause = error.__cause__
     return isinstance(cause, OSError) and cause.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def is_failing(error: SpecKitMemoryError) -> bool:
-    """Could the disk not do it, so that nothing is known of the file? A refusal says something of it."""
+    """Did the disk fail, so that nothing is known about the file? A refusal does tell something about it."""
     cause = error.__cause__
     return isinstance(cause, OSError) and cause.errno == errno.EIO
 
 
 def in_file(error: SpecKitMemoryError) -> str:
-    """What is kept of an error about a file: its message, and the next step where that is the same for every reader."""
+    """The text stored for an error about a file: its message, and the next step if it is the same for every reader."""
     return joined((error.message, *(part for part in error.advice if isinstance(part, str))))
 
 

@@ -1,9 +1,8 @@
 """Which branch and commit is the workspace at? Read from the files of git, without running it.
 
-All of them are taken for hostile: an archive can bring a `.git` of its own. Names of refs are read only if they are
-such names, commits only if they are hashes, and no link is followed. A `.git` file leads to another folder only if
-that folder says itself that this is its worktree, and belongs to the same user; so nobody's files are read because a
-repository names them.
+They are treated as hostile: an archive can contain a `.git` of its own. Refs are read only if their names are valid,
+commits only if they are hashes, and no link is followed. A `.git` file leads to another folder only if that folder
+names this one as its worktree and belongs to the same user, so a repository cannot make us read other files.
 """
 
 from __future__ import annotations
@@ -21,22 +20,22 @@ __all__ = ["Located", "head", "located", "read"]
 
 LARGEST = 1_000_000
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-# As git has it: no part begins with a dot or ends in .lock, and nothing that a path or a shell could misread.
+# Git's own rules: no part begins with a dot or ends in .lock, and no character has a meaning in paths or shells.
 _REF = re.compile(r"refs(?:/(?![.])[^\x00-\x20\x7f~^:?*\[\\/]+(?<![.])(?<![.]lock)){2,}")
 _WORKTREE = re.compile(r"^[ \t]*+worktree[ \t]*+=[ \t]*+(\S(?:.*\S)?)\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A checkout and where git keeps what it knows of it."""
+    """A checkout and its git folders."""
 
     top: Path  # the root of the checkout
-    folder: Place  # of this checkout: HEAD and what else is its own
-    common: Place  # of all worktrees of the repository: objects, branches
+    folder: Place  # of this checkout alone: HEAD, for example
+    common: Place  # shared by all worktrees of the repository: objects, branches
 
 
 def located(root: Path) -> Located | None:
-    """The checkout that this folder is or lies in."""
+    """The checkout that this folder is, or is in."""
     for top in (root, *root.parents):
         place = Place(top, (".git",))
         try:
@@ -51,7 +50,7 @@ def located(root: Path) -> Located | None:
 
 
 def head(root: Path) -> dict[str, str]:
-    """branch and commit, each where it is known."""
+    """`branch` and `commit`, as far as they are known."""
     git_folder = located(root)
     if git_folder is None:
         return {}
@@ -71,7 +70,7 @@ def _is_ref(name: str) -> bool:
 
 
 def _pointed_to(file: Place) -> Place | None:
-    """A worktree or submodule names its folder in a file."""
+    """The git folder that the `.git` file of a worktree or submodule names, if it may be believed."""
     target = read(file).removeprefix("gitdir: ").strip()
     if not target or "\0" in target:
         return None
@@ -107,7 +106,7 @@ def _commit(folder: Place, ref: str) -> str:
 
 
 def _shared(folder: Place) -> list[Place]:
-    """What all worktrees have in common lies two folders above a worktree's own, and nowhere else."""
+    """The folder shared by all worktrees, which may only be two levels above a worktree's own."""
     target = read(folder / "commondir")
     if not target or "\0" in target:
         return []
@@ -116,7 +115,7 @@ def _shared(folder: Place) -> list[Place]:
 
 
 def read(place: Place) -> str:
-    """A file of git's; "" where it cannot be read."""
+    """The text of one of git's files; "" if it cannot be read."""
     try:
         data, _ = filesystem.read(place, limit=LARGEST)
     except OSError:

@@ -1,9 +1,9 @@
-"""Which commit last changed a file, and what did another file hold then? Asked of git, which reads its objects.
+"""Which commit last changed a file, and what did other files contain then? Answered by running git.
 
-The repository is taken for hostile. Git runs in a repository of our own that is empty, kept in the user's own folder,
-and is only lent the other one's objects: so no configuration, hook, filter, replacement or remote of that repository
-is ever read. Objects that lie elsewhere (alternates) or behind a link are not asked for. Paths come behind `--` and
-are literal; time and output are bounded, and what did not come in time is simply not known.
+The repository is treated as hostile. Git runs in an empty repository of ours, in the user's own folder, that borrows
+the other one's objects only: so no configuration, hook, filter, replacement or remote of that repository is ever read.
+Objects elsewhere (alternates) or behind a link are not used. Paths follow `--` and are literal; time and output are
+bounded, and what is not found in time counts as unknown.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The past of one checkout, from the commit that it is at."""
+    """The history of one checkout, from its current commit."""
 
     program: str
     objects: Path
@@ -50,7 +50,7 @@ class History:
 
     @classmethod
     def of(cls, root: Path) -> History | None:
-        """None: no git, no repository, no commit, or one whose objects are not its own."""
+        """None without git, a repository or a commit, or if its objects are elsewhere."""
         located = git.located(root)
         commit = git.head(root).get("commit", "")
         program = programs.find("git", os.environ)
@@ -58,7 +58,7 @@ class History:
             return None
         top, objects = located.top, located.common / "objects"
         if Path(program).is_relative_to(top):
-            return None  # a program that came with the repository
+            return None  # a `git` that came with the repository
         try:
             if not stat.S_ISDIR(filesystem.look(objects).st_mode) or filesystem.exists(
                 objects.joined("info", "alternates")
@@ -70,7 +70,7 @@ class History:
         return cls(program, objects.path, commit, "" if below == "." else f"{below}/")
 
     def first_commits(self, *, seconds: float = MOST_SECONDS) -> list[str]:
-        """The commits that the past of this checkout begins with, if they are found in time."""
+        """The root commits of this checkout's history, if they are found in time."""
         command = ("rev-list", "--max-parents=0", self.commit)
         return [commit for commit in self._words(command, seconds=seconds, split="\n") if commit]
 
@@ -96,7 +96,7 @@ class History:
     def blobs(
         self, files: Sequence[tuple[str, str]], *, seconds: float = MOST_SECONDS
     ) -> Mapping[tuple[str, str], Blob]:
-        """(commit, path) -> what stood there then."""
+        """(commit, path) -> the blob there at that commit."""
         unique = [file for file in dict.fromkeys(files) if "\n" not in file[1] and "\0" not in file[1]]
         lines = "".join(f"{commit}:{self.prefix}{path}\n" for commit, path in unique)
         output = self._words(("cat-file", "--batch-check"), stdin=lines, seconds=seconds, split="\n")
@@ -108,7 +108,7 @@ class History:
         return blobs
 
     def _words(self, arguments: Sequence[str], *, stdin: str = "", seconds: float, split: str = "\0") -> Iterator[str]:
-        """What git answers, piece by piece; nothing more once the time or the room is used up."""
+        """The output of git, split; it ends when the time or size limit is reached."""
         import subprocess
 
         try:
@@ -166,14 +166,14 @@ class History:
 
 
 def _feed(pipe: IO[bytes] | None, data: bytes) -> None:
-    """Git may end before it has read everything."""
+    """Write the input; git may end before it has read everything."""
     if pipe is not None:
         with suppress(OSError), pipe:
             pipe.write(data)
 
 
 def _own_repository(hash_length: int) -> Path:
-    """An empty repository of ours, made where it is missing: its configuration is all that git reads."""
+    """Our empty repository, created if missing: git reads no other configuration."""
     base = user_state_folder(otherwise="do without what git knows")
     folder = Place(base, (f"git-{hash_length}",))
     config = _CONFIG[hash_length].encode()

@@ -1,6 +1,6 @@
 """What goes into the index for a file or a conversation?
 
-The one way in: read -> redact -> parse -> split -> resolve. Every caller (scan, watcher, save,
+The only way into the index: read -> redact -> parse -> split -> resolve. Every caller (scan, watcher, save,
 import) makes its entries here, so that none forgets a step.
 """
 
@@ -44,7 +44,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A file's text without its secrets, parsed and split: all that can be done before the index is asked."""
+    """A file's text without its secrets, parsed and split: all that can be done without the index."""
 
     document: Document
     passages: tuple[Passage, ...]
@@ -56,7 +56,7 @@ class Parsed:
 
 
 def parse(file: FileText, *, scanned: str | None = None) -> Parsed:
-    """`scanned` is the text that was written there, if it was free of secrets then: it is not scanned again."""
+    """`scanned` is a text known to be free of secrets: if the file still has it, it is not scanned again."""
     clean = redact.Redacted(file.text, {}) if file.text == scanned else redact.redact(file.text)
     document = markdown.parse(clean.text)
     return Parsed(
@@ -78,7 +78,7 @@ def make_entry(
     trusted: bool | None = None,
     known_since: datetime | None = None,
 ) -> Entry:
-    """A file's entry. `trusted` is what a person said about it; None leaves it to its source.
+    """A file's entry. `trusted` is what a person decided; None leaves it to its source.
 
     A file without a date of its own has the time of its file, or `known_since` if that is earlier: writing to
     a file or checking it out again does not make its memory a new one.
@@ -124,7 +124,7 @@ def make_entry(
 
 
 def _folder(front: FrontMatter, file: MemoryFile, *, trusted: bool) -> str | None:
-    """The place decides; front matter is asked where the place says nothing."""
+    """The spec folder: the path decides; front matter only where the path does not."""
     if file.spec_folder is not None or front.spec_folder is None or not trusted or file.owner is not None:
         return file.spec_folder
     name = clean_folder(front.spec_folder)
@@ -141,7 +141,7 @@ def resolve(
     trusted: bool,
     now: datetime,
 ) -> tuple[Attributes, tuple[Warning_, ...]]:
-    """The metadata that holds, after every rule, and what was not taken as the file says."""
+    """The effective metadata after all rules, and warnings about values of the file that were not accepted."""
     tier, warnings = _tier(front, file, settings, trusted=trusted)
     if front.triggers and not trusted:
         warnings = (*warnings, Warning_(finding("phrases-ignored"), code="trust"))
@@ -151,7 +151,7 @@ def resolve(
     if claimed_at is not None and dates.to_come(claimed_at, now=now):
         message = finding("date-to-come", date=f"{claimed_at:%Y-%m-%d}")
         warnings, claimed_at = (*warnings, Warning_(message, code="date")), None
-    # To the second, as front matter has it: of two from one second the later saved is the newer.
+    # To the second, as in front matter: of two from the same second, the one saved later is newer.
     created_at = claimed_at.replace(microsecond=0) if claimed_at else file_time(modified_at)
     attributes = Attributes(
         title=title,
@@ -174,7 +174,7 @@ def _tier(
         return Tier.CONSTITUTIONAL, ()
     usual = file.default_tier or settings.default_tier
     if usual is Tier.CONSTITUTIONAL:
-        usual = Tier.NORMAL  # a default makes no rules
+        usual = Tier.NORMAL  # a default cannot make rules
     if front.tier is Tier.CONSTITUTIONAL and not trusted:
         warning = Warning_(finding("tier-ignored"), code="trust")
         return usual, (warning,)
@@ -191,7 +191,7 @@ def _expiry(tier: Tier, created_at: datetime) -> datetime | None:
 
 
 def chat_path(conversation_id: str, *, scope: Scope) -> str:
-    """Two users may import one conversation: each has it in a place of their own."""
+    """The path of a conversation; users who import the same one have separate paths."""
     project, user = scope.project, scope.user
     parts = (
         f"projects/{quote(project, safe='')}/" if project else "",
@@ -203,7 +203,7 @@ def chat_path(conversation_id: str, *, scope: Scope) -> str:
 def make_chat_entry(
     conversation: Conversation, *, settings: Settings, scope: Scope, now: datetime, trusted: bool = False
 ) -> Entry:
-    """A conversation's entry: its turns are the passages, its owner and project those of who imported it."""
+    """A conversation's entry: its turns are the passages, its owner and project are those of the importing session."""
     clean, redactions = _redacted(conversation)
     text, turns = passages.turns(clean)
     document = Document(text=text, title=clean.title, front=FrontMatter(), body_first_line=1)
@@ -238,7 +238,7 @@ def make_chat_entry(
 
 
 def _redacted(conversation: Conversation) -> tuple[Conversation, int]:
-    """Nothing of a conversation is cut, split, hashed or kept before its secrets are out."""
+    """The conversation without secrets, and their number. Done before any text is cut, split, hashed or stored."""
     turns = [(turn, redact.redact(turn.text)) for turn in conversation.turns]
     spoken = tuple(
         replace(turn, text=clean.text, speaker=redact.kept_id(turn.speaker), time=redact.redact(turn.time).text)

@@ -1,7 +1,7 @@
-"""What was a process about to do with files when it died? Records of intent, in `.spec-kit-memory/pending/`.
+"""Which changes of files was a process making when it died? Records of intent, in `.spec-kit-memory/pending/`.
 
 Each is a small JSON file that is synced before the first file changes, locked while its process lives, and removed
-when everything it tells of is done. One that nobody holds is a dead process's: `dead` gives it to whoever settles it.
+when everything in it is done. A record without a lock is that of a dead process: `dead` returns those to settle.
 New memory files (`files.pending`) and changes of files together with the index (`files.file_changes`) both keep one.
 """
 
@@ -26,11 +26,11 @@ __all__ = ["FOLDER", "JournalRecord", "dead", "folder", "take"]
 FOLDER = "pending"
 SUFFIX = ".json"
 _MOST_BYTES = 64 << 20
-_OURS = re.compile(r"(?:[0-9a-f]{24}|[0-9a-f]{32})\.json")  # of a save and of an operation; others are not touched
+_OURS = re.compile(r"(?:[0-9a-f]{24}|[0-9a-f]{32})\.json")  # a save's and an operation's; other files are not touched
 
 
 class JournalRecord:
-    """A record that this process holds the lock of."""
+    """A record that this process has locked."""
 
     def __init__(self, place: Place, descriptor: int) -> None:
         self.place = place
@@ -42,7 +42,7 @@ class JournalRecord:
         filesystem.sync(self.place.parent)
 
     def read(self) -> dict[str, Any]:
-        """What it says; nothing where it is not whole, since nothing was done then."""
+        """Its fields; empty if it is incomplete, because no change had begun then."""
         os.lseek(self._descriptor, 0, os.SEEK_SET)
         data = bytearray()
         while len(data) < _MOST_BYTES and (piece := os.read(self._descriptor, 1 << 20)):
@@ -55,7 +55,7 @@ class JournalRecord:
 
     def remove(self) -> None:
         if sys.platform == "win32":
-            self.close()  # an open file cannot be removed there
+            self.close()  # Windows cannot remove an open file
         filesystem.remove(self.place)
 
     def close(self) -> None:
@@ -75,7 +75,7 @@ def folder(settings: Settings) -> Place:
 
 
 def take(settings: Settings, name: str) -> JournalRecord | None:
-    """Make a record under that name; None if there is one already, or a recovery was quicker."""
+    """Create a record of that name; None if there is one already, or if a recovery removed it first."""
     disk.ensure_state_folder(settings)
     place = folder(settings)
     filesystem.make_folders(place, mode=0o700)
@@ -88,12 +88,12 @@ def take(settings: Settings, name: str) -> JournalRecord | None:
     try:
         if filesystem.try_lock(descriptor) and _is_same(descriptor, record):
             return taken
-    except OSError:  # nobody knows whether it is ours still, and nothing relies on it yet
+    except OSError:  # it is unknown whether it is still ours; nothing relies on it yet
         with suppress(OSError):
             taken.remove()
         taken.close()
         raise
-    taken.close()  # a recovery took it for a dead one's
+    taken.close()  # a recovery mistook it for a dead process's
     return None
 
 
@@ -105,10 +105,10 @@ def _is_same(descriptor: int, place: Place) -> bool:
 
 
 def dead(settings: Settings) -> Iterator[JournalRecord]:
-    """The records that no living process holds, each held by us while it is looked at.
+    """The records that no living process has locked, each locked by us while it is processed.
 
-    A repository can bring records of its own along: whoever settles one judges every path in it, and destroys
-    nothing on its word alone.
+    A repository can contain forged records: the caller validates every path in one, and destroys nothing on its
+    authority alone.
     """
     try:
         place = folder(settings)

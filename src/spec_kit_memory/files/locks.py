@@ -1,4 +1,4 @@
-"""Who does a job that only one process of a workspace may do at a time?
+"""Which process of a workspace does a job that only one may do at a time?
 
 Locks are the operating system's own, so that they die with their holder, however it dies.
 """
@@ -20,7 +20,7 @@ __all__ = ["Lock", "holder"]
 
 
 class Lock:
-    """A lock file in the state folder. It stays on disk; only its lock is taken and given back."""
+    """A lock file in the state folder. The file stays on disk; its lock is acquired and released."""
 
     def __init__(self, settings: Settings, *names: str) -> None:
         self._settings = settings
@@ -33,7 +33,7 @@ class Lock:
         return self._descriptor is not None
 
     def acquire(self) -> bool:
-        """Take the lock if nobody has it; holding it already counts as not taken."""
+        """Take the lock if it is free; False also if this object holds it already."""
         with self._guard:
             if self._descriptor is not None:
                 return False
@@ -43,7 +43,7 @@ class Lock:
                     _write_holder(descriptor)
                     self._descriptor = descriptor
             finally:
-                # An open descriptor that nobody knows of would keep the lock until the process ends.
+                # A leaked descriptor would keep the lock until the process ends.
                 if self._descriptor is None:
                     os.close(descriptor)
             return self._descriptor is not None
@@ -73,13 +73,13 @@ class Lock:
 
 
 def _write_holder(descriptor: int) -> None:
-    """Note who has the lock. It is only for `health`, and a lock holds on a full disk too, where this fails."""
+    """Note which process has the lock, for `health` only: on a full disk this fails, and the lock still holds."""
     with suppress(OSError):
         filesystem.overwrite(descriptor, str(os.getpid()).encode())
 
 
 def holder(settings: Settings, *names: str) -> int | None:
-    """The process that holds a lock file now, for `health`; None if nobody does."""
+    """The process that holds a lock file now, for `health`; None if no process does."""
     try:
         descriptor = filesystem.open_lock(paths.state(settings, *names), make=False)
     except OSError:

@@ -1,8 +1,8 @@
-"""What does a database of the original system know that files do not say?
+"""What does a database of the original system contain that its files do not?
 
 Use, validations, links and history, read when it is imported. The database is opened read only. Its tables
 changed over the versions, so every column may be missing; a row that makes no sense is a warning. It may have come
-with a repository, so any value may be anything.
+with a repository, so no value is trusted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _HINT = "Name the original system's context-index.sqlite or memory-index.sqlite.
 
 @dataclass(frozen=True, slots=True)
 class OriginalMemory:
-    """One file as the original knew it. `below_specs` is how it is found again here."""
+    """One file in the original's database. `below_specs` is how it is matched with a file here."""
 
     ids: tuple[str, ...]  # one row per file, or one per anchor of it
     path: str
@@ -53,7 +53,7 @@ class OriginalMemory:
 
     @property
     def below_specs(self) -> str:
-        """The path from its last `specs/` on, without the machine it was on; else the path itself."""
+        """The path from its last `specs/` on, independent of the machine; else the whole path."""
         path = self.path.replace("\\", "/")
         at = path.rfind("/specs/")
         if at >= 0:
@@ -82,7 +82,7 @@ class OriginalEvent:
 
 @dataclass(frozen=True, slots=True)
 class OriginalCheckpoint:
-    """A checkpoint by name. Its content is not taken over: the original kept no vectors and few columns."""
+    """The name of a checkpoint. Its content is not imported: the original stored no vectors and few columns."""
 
     name: str
     description: str = ""
@@ -107,7 +107,7 @@ def read_original(path: Path) -> OriginalData:
     """Everything worth keeping of an original database."""
     import apsw
 
-    if not os.path.isfile(path):  # which a name that no disk takes does not make raise
+    if not os.path.isfile(path):  # unlike Path.is_file, it does not raise for an impossible name
         raise FileMissing(f"There is no file {path}.", hint=_HINT)
     try:
         connection = _open(path)
@@ -136,7 +136,7 @@ def _open(path: Path) -> apsw.Connection:
         connection = apsw.Connection(address, flags=flags)
         connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
     except (apsw.CantOpenError, apsw.ReadOnlyError):
-        # A write-ahead log beside it cannot be opened in a folder that is read only.
+        # A write-ahead log next to it cannot be opened in a read-only folder.
         connection = apsw.Connection(f"{address}&immutable=1", flags=flags)
     connection.limit(apsw.SQLITE_LIMIT_LENGTH, _MOST_BYTES)
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
@@ -151,7 +151,7 @@ class _Reader:
     warnings: list[Advice] = field(default_factory=list)
 
     def read(self) -> OriginalData:
-        # Only what is really stored: a virtual table, like a view, could compute rows without end.
+        # Only stored tables: a virtual one, like a view, could compute rows without end.
         stored = "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0 LIMIT 1000"
         tables = {str(row[0]) for row in self.connection.execute(stored)}
         if "memory_index" not in tables or "file_path" not in self._columns("memory_index"):
@@ -172,9 +172,9 @@ class _Reader:
         ]
 
     def _rows(self, table: str) -> Iterator[dict[str, Any]]:
-        # Vectors are not taken over: they are of another model, and large.
+        # Vectors are not imported: they are of another model, and large.
         names = [name for name in self._columns(table) if name not in ("embedding", "snapshot_data", "memory_snapshot")]
-        # As bytes, because a text may be no UTF-8.
+        # As bytes, because a text may not be UTF-8.
         chosen = ", ".join(f"""iif(typeof("{name}") = 'text', CAST("{name}" AS BLOB), "{name}")""" for name in names)
         order = ' ORDER BY "id"' if "id" in names else ""
         for row in self.connection.execute(f'SELECT {chosen} FROM "{table}"{order}'):
@@ -265,7 +265,7 @@ def _memory(row: dict[str, Any]) -> OriginalMemory | None:
 
 
 def _together(memory: OriginalMemory, other: OriginalMemory) -> OriginalMemory:
-    """Two rows of one file (the original kept anchors apart): counts add up, the better known one speaks."""
+    """Merge two rows of one file (one per anchor): uses are added; the row with more validations gives the rest."""
     leading = other if other.validation_count > memory.validation_count else memory
     return replace(
         leading,
@@ -292,11 +292,11 @@ def _number(value: object, otherwise: float) -> float:
 
 
 def _confidence(value: object) -> Decimal:
-    """Exact to the hundredth, as it was counted: sums of 0.1 and 0.05 that became 0.7999999."""
+    """Exact to the hundredth: the original added 0.1 and 0.05 as floats, so 0.8 became 0.7999999."""
     try:
         decimal = Decimal(_text(value)).quantize(Decimal("0.01"))
         return min(Decimal(1), max(Decimal(0), decimal))
-    except InvalidOperation:  # also of what is no number (NaN)
+    except InvalidOperation:  # also raised for NaN
         return Decimal("0.5")
 
 

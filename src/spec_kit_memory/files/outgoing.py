@@ -1,6 +1,6 @@
-"""Which operations on files do the steps of a verb come to, on a team server where they are accepted and not written?
+"""Which file operations does a verb's change amount to on a team server, which accepts them instead of writing files?
 
-What changes only front matter is an edit: it is made again, key by key, in whatever the file says by then.
+A change of front matter alone is an edit: it is applied key by key to the file as it is in git by then.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def save(
     seen_ns: int,
     author: str | None,
 ) -> Saved[PutResult]:
-    """A new memory under the first free name: its row and the order to write its file are one transaction."""
+    """Save a new memory under the first free name: its row and its file operation are one transaction."""
     data = text.encode("utf-8")
     _require_readable(f"{stem}.md", data)
     facts = unwritten_facts(size=len(data), mtime_ns=seen_ns)
     for final in pending.names(folder, stem):
         stored = paths.stored_form(settings, final)
-        with index.together():  # nobody takes the name meanwhile
+        with index.together():  # so that no other save takes the name
             if index.outbox is None or index.documents.stored(stored):
                 continue
             location = discover.place(settings, final, real=final, facts=facts)
@@ -68,12 +68,12 @@ def unwritten_facts(*, size: int, mtime_ns: int) -> os.stat_result:
 
 
 def is_delivered(path: str) -> bool:
-    """Does a change of this path go into git? What is in a person's own namespace stays in the database."""
+    """Does a change of this path go into git? Users' private namespaces stay in the database."""
     return owner_of(path) is None
 
 
 def operation(path: str, *, before: str | None, after: bytes | None, base: str | None) -> FileOperation:
-    """`before` is the text that the index had, of content hash `base`; `after` are the new bytes, or None: no file."""
+    """`before` is the index's former text, with content hash `base`; `after` are the new bytes, None for no file."""
     if after is None:
         return FileOperation(OperationKind.REMOVE, path, base=base)
     _require_readable(path, after)
@@ -83,14 +83,14 @@ def operation(path: str, *, before: str | None, after: bytes | None, base: str |
 
 
 def _require_readable(path: str, data: bytes) -> None:
-    """What is larger gets into git and is not read from there again: the index would lose what it accepted."""
+    """Refuse larger files: git would accept them, but they are not read back, so the index would lose them."""
     if len(data) > disk.MAX_BYTES:
         problem = f"{path} would have {len(data):,} bytes; at most {disk.MAX_BYTES:,} are read"
         raise TooLarge(problem, hint="save it in parts; nothing was changed")
 
 
 def _edited(before: str, after: str) -> dict[str, Any] | None:
-    """The keys that make one text the other; None where it takes more than that."""
+    """The front matter keys that turn one text into the other; None if other text differs too."""
     old, new = markdown.parse(before).front, markdown.parse(after).front
     changed = {key: _plain(getattr(new, key)) for key in _KEYS if getattr(old, key) != getattr(new, key)}
     return changed if changed and front_edit.edit_front_matter(before, changed) == after else None

@@ -1,7 +1,7 @@
-"""Where does a rebuilt moment of the past stand? In the state folder, which is closed to others like the index.
+"""Where is a rebuilt past state kept? In the state folder, which like the index is closed to other users.
 
-It holds whole texts, so it goes with the process that made it: by itself, or, if that was killed, when the workspace
-is opened next. A lock tells whose maker is still alive.
+It holds whole texts, so it is removed with the process that made it or, if that was killed, when the workspace is next
+opened. A lock shows whether its process is still alive.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ __all__ = ["PastFolder", "make", "sweep"]
 NAME = "past"
 _LOCK = "lock"
 _OURS = re.compile(r"[0-9a-f]{16}")
-_DEEPEST = 4  # folders in folders; ours are not deeper, and a repository may bring any
+_DEEPEST = 4  # nested folders; ours are not deeper, those of a repository may be
 
 
 @dataclass(frozen=True, slots=True)
 class PastFolder:
-    """A folder of one moment. `settings` are the workspace's, with this folder as their root."""
+    """The folder of one past state. `settings` are the workspace's, with this folder as their root."""
 
     settings: Settings
     place: Place
     lock: Lock
 
     def remove(self) -> None:
-        with suppress(OSError):  # what is left behind, the next start removes
+        with suppress(OSError):  # the next start removes what remains
             _remove(self.place)
         self.lock.release()
 
@@ -57,19 +57,19 @@ def make(settings: Settings) -> PastFolder:
 
 
 def sweep(settings: Settings) -> None:
-    """Remove what processes left behind that were killed."""
+    """Remove the folders of processes that were killed."""
     with suppress(OSError):
         folder = paths.state_folder(settings, NAME)
         for name in filter(_OURS.fullmatch, filesystem.names(folder)):
             with suppress(OSError), Lock(settings, NAME, name, _LOCK) as lock:
                 if lock.acquire():
                     _remove(folder / name)
-        filesystem.remove_folder(folder)  # only if nothing is in it
+        filesystem.remove_folder(folder)  # only if it is empty
 
 
 def _remove(place: Place, *, depth: int = 0) -> None:
     if depth > _DEEPEST or not stat.S_ISDIR(filesystem.look(place).st_mode):
-        filesystem.remove(place)  # a folder is not removed by this: what is deeper was not made by us, and stays
+        filesystem.remove(place)  # this does not remove folders: deeper ones were not made by us, and stay
         return
     for name in filesystem.names(place):
         _remove(place / name, depth=depth + 1)

@@ -1,14 +1,14 @@
 """What does a path mean, and may it be used?
 
-Paths are stored relative to the workspace with "/", or absolute where the file lies outside it. A path that somebody
-names is resolved first, so that `specs` may be a link to `.opencode/specs`, and decided on as it really is, name by
-name: inside the workspace, or where the user's own `extraPaths` lead, and never in git's folder or in ours. What is
-decided here holds for one look; `filesystem` opens a `Place` without following links, so that nothing that is swapped
-in afterwards leads anywhere else.
+Paths are stored relative to the workspace with "/", or absolute if the file is outside it. A path from a caller is
+resolved first, so that `specs` may be a link to `.opencode/specs`, and its real path is checked name by name: inside
+the workspace, or where the user's own `extraPaths` lead, and never in git's folder or in ours. The file system may
+change after a check; `filesystem` opens a `Place` without following links, so that a link that is swapped in later
+leads nowhere.
 
-`contained` asks for a session, which may be limited to a part; `place` and `resolved` are for whoever keeps the whole
-workspace in step. What a repository brings along (links, its configuration) never leads out of it; what the user
-configured may, but only by naming a path outside, not by naming one inside that a repository made a link.
+`contained` checks for a session, which may be limited to a part; `place` and `resolved` are for code that keeps the
+whole workspace in step. Nothing in a repository (links, its configuration) leads out of it. The user's configuration
+may, but only by naming a path outside, not one inside that a repository turned into a link.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _RESERVED = _GIT | {STATE_FOLDER, "spec-k~1"}  # with the short names that Windo
 
 
 def stored_form(settings: Settings, path: Path) -> str:
-    """A canonical path as the index keeps it."""
+    """A canonical path as the index stores it."""
     try:
         return path.relative_to(settings.root).as_posix()
     except ValueError:
@@ -68,17 +68,17 @@ def stored_form(settings: Settings, path: Path) -> str:
 
 
 def canonical(path: Path) -> Path:
-    """The real folder with the path's own last name, which may be a link's or no longer there."""
+    """The real folder plus the path's own last name, which may be a link or missing."""
     return Path(os.path.realpath(path.parent)) / path.name
 
 
 def absolute(settings: Settings, stored: str) -> Path:
-    """Where the file of a stored path would be. It is only a name: an index may be forged, so ask `place` for it."""
+    """The path of a stored path's file. It is unchecked: an index may be forged, so use `place` to open it."""
     return settings.root / stored
 
 
 def scoped_name(scope: Scope, name: str) -> str:
-    """A file of the state folder that each scope has for itself: counts of one must not tell of another."""
+    """The name of a state file that is separate for each scope, so that no scope's figures reveal another's."""
     if scope == Scope():
         return name
     mark = hashlib.sha256(repr(scope).encode("utf-8", "backslashreplace")).hexdigest()[:16]
@@ -90,17 +90,17 @@ def scoped_name(scope: Scope, name: str) -> str:
 
 
 def is_reserved(name: str) -> bool:
-    """Is it git's folder or ours, in any spelling that some file system takes for the same?"""
+    """Is it git's folder or ours, in any spelling that some file system treats as equal?"""
     return _plain(name) in _RESERVED
 
 
 def is_in_git(settings: Settings, real: Path) -> bool:
-    """Does a path below the workspace's root lie in git's folder?"""
+    """Is this path below the workspace's root in git's folder?"""
     return any(_plain(name) in _GIT for name in real.relative_to(settings.root).parts)
 
 
 def _plain(name: str) -> str:
-    """Some systems do not tell a from A, drop dots and spaces at the end, or pass over invisible characters."""
+    """Normalise a name: some systems ignore case, trailing dots and spaces, or invisible characters."""
     if name.isascii():
         return name.casefold().rstrip(". ").partition(":")[0]
     visible = "".join(
@@ -113,7 +113,7 @@ def _plain(name: str) -> str:
 
 
 def split_glob(settings: Settings, extra: str) -> tuple[Path, tuple[str, ...]]:
-    """An extra path as the folder or file that is certain and the segments with wildcards below it."""
+    """Split an extra path into its fixed folder or file and the segments from the first wildcard on."""
     parts = (settings.root / Path(extra).expanduser()).parts
     magic = next((i for i, part in enumerate(parts) if _MAGIC.intersection(part)), len(parts))
     return Path(*parts[:magic]), parts[magic:]
@@ -148,7 +148,7 @@ def _allowed(settings: Settings, scope: Scope) -> tuple[Path, ...]:
 
 
 def contained(settings: Settings, path: str | Path, *, scope: Scope) -> Path:
-    """The real path of a file or folder that a caller named, if a caller of that scope may touch it."""
+    """The real path of a file or folder that a caller named, if that scope allows it."""
     name = str(path)
     _check_name(name)
     real = _real(settings, name)
@@ -161,12 +161,12 @@ def contained(settings: Settings, path: str | Path, *, scope: Scope) -> Path:
 
 
 def resolved(settings: Settings, path: Path | str) -> Place:
-    """Where a path really leads, if the workspace or the user's extra paths hold it."""
+    """The real place of a path, if it is in the workspace or the user's extra paths."""
     return place(settings, _real(settings, str(path)))
 
 
 def place(settings: Settings, real: Path | str) -> Place:
-    """A canonical path, as discovery found it or the index keeps it, as a place that can be opened."""
+    """The place to open for a canonical path from discovery or the index."""
     path = settings.root / real
     if ".." not in path.parts:
         if path.is_relative_to(settings.root) and not _is_in_reserved(settings, path):
@@ -182,7 +182,7 @@ def place(settings: Settings, real: Path | str) -> Place:
 
 
 def _main_segments(settings: Settings, path: Path, *, user: str | None = EVERYBODY) -> tuple[str, ...] | None:
-    """A memory of the main checkout of a worktree, by its names below that; None for everything else there."""
+    """The path of a memory within a worktree's main checkout; None for every other file."""
     main = worktree.main_checkout(settings.root)
     if main is None or not path.is_relative_to(main) or path.is_relative_to(settings.root):
         return None
@@ -207,7 +207,7 @@ def _real(settings: Settings, name: str) -> Path:
 
 
 def _refusal(settings: Settings, scope: Scope, name: str) -> OutsideScope:
-    """Why a path may not be used. A link is named to a caller who may see the place where it stands."""
+    """The error for a path that may not be used. It names the link if the caller may see its place."""
     path = Path(os.path.normpath(settings.root / name))
     if scope.prefixes is None and path.is_relative_to(settings.root) and not _is_anothers(settings, scope, path):
         for step in reversed([path, *path.parents]):
@@ -231,7 +231,7 @@ def _outside(name: str) -> OutsideScope:
 
 
 def _is_anothers(settings: Settings, scope: Scope, real: Path) -> bool:
-    """Does the path lie in the namespace of another user?"""
+    """Is the path in the namespace of another user?"""
     users = settings.root / "memory" / "users"
     return users in real.parents and real.relative_to(users).parts[0] != scope.user
 
@@ -265,12 +265,12 @@ def _check_special(real: Path, name: str) -> None:
 
 
 def state(settings: Settings, *names: str) -> Place:
-    """A file in the state folder or in a folder of it. It is never reached through a link of its own."""
+    """A file in the state folder or below. The file itself is never a link that is followed."""
     return state_folder(settings, *names[:-1]) / names[-1]
 
 
 def state_text(settings: Settings, name: str) -> Place:
-    """A file of the state folder that people write and we only read: it may be a link, if it stays in the workspace."""
+    """A state file that people write and we only read. It may be a link in the workspace, or out of it if allowed."""
     path = settings.state_folder / name
     real = Path(os.path.realpath(path))
     if real.is_relative_to(settings.root) and not is_in_git(settings, real):
@@ -291,13 +291,13 @@ def index_file(settings: Settings) -> Path:
             f"{settings.index_path} is a link to {real}, outside the workspace",
             hint="remove the link; the index is made again",
         )
-    if not real.name.endswith(INDEX_NAMES):  # a rebuild writes a new index over whatever cannot be read as one
+    if not real.name.endswith(INDEX_NAMES):  # a rebuild overwrites any file that cannot be read as an index
         raise AccessDenied(f"{settings.index_path} is a link to {real}, which is no index", hint="remove the link")
     return real
 
 
 def index_place(settings: Settings) -> str | Path:
-    """What `open_index` opens: the file, or the address of a server. A password is given by PostgreSQL's own means."""
+    """What `open_index` opens: the file, or the address of a server. Passwords are left to PostgreSQL's own means."""
     if not settings.on_server:
         return index_file(settings)
     return usable_url(settings.index.url)
@@ -307,8 +307,8 @@ def state_folder(settings: Settings, *names: str) -> Place:
     """The state folder, or one in it.
 
     The state folder may be a link to another place in the workspace, or, where the user's own configuration allows
-    that, out of it. What is in it is never reached through a link: things are removed there, and a repository that
-    brings `past` or `pending` as a link to other folders of the workspace would have those emptied.
+    that, out of it. Folders in it are never reached through a link: files are removed there, so a repository
+    with `past` or `pending` as a link to another folder of the workspace would have that folder emptied.
     """
     own = Path(os.path.realpath(settings.state_folder))
     if own.is_relative_to(settings.root) and not is_in_git(settings, own):

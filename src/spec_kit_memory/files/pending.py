@@ -1,4 +1,4 @@
-"""How does a new memory file appear together with its row, and what becomes of a save that died?
+"""How does a new memory file appear together with its row, and how is an interrupted save recovered?
 
 Each save has a record (`files.journal`), named after the file it will make and locked while the save lives.
 Taking the record claims the name; recovery reads records and never walks.
@@ -34,7 +34,7 @@ __all__ = ["Recovery", "Saved", "adopt", "names", "pending_of", "recover", "save
 
 _OURS = re.compile(r"\d\d-\d\d-\d\d_\d\d-\d\d__.*_pending\.md", re.DOTALL)
 _MOST_NAMES = 10_000
-_MOST_BYTES = 64 << 20  # of a text that was saved
+_MOST_BYTES = 64 << 20  # of a saved text
 
 T = TypeVar("T")
 Step = Callable[[str], None]
@@ -48,7 +48,7 @@ class Saved(Generic[T]):
 
 @dataclass(slots=True)
 class Recovery:
-    """What was done about saves that died: files that now have their name, and halves removed."""
+    """The results of recovering interrupted saves: completed files and removed incomplete ones."""
 
     completed: list[Path] = field(default_factory=list)
     removed: list[Path] = field(default_factory=list)
@@ -79,7 +79,7 @@ def save(
 ) -> Saved[T]:
     """Write `<stem>.md` (or `-2`, `-3` where taken) and its row; `index` gets the final path and the text.
 
-    Whatever `index` raises, the text stays on disk and the error names its path.
+    If `index` raises, the text stays on disk and the error names its path.
     """
     data = text.encode("utf-8")
     place = paths.resolved(settings, folder)
@@ -97,7 +97,7 @@ def save(
             step("recorded")
             _write_pending(claim.pending, data, step)
         except OSError as error:
-            with contextlib.suppress(OSError):  # nothing was acknowledged; the next recovery removes what is left
+            with contextlib.suppress(OSError):  # nothing was acknowledged; the next recovery removes the rest
                 filesystem.remove(claim.pending)
                 record.remove()
                 _remove_folders(made_folders)
@@ -106,9 +106,9 @@ def save(
         step("indexed")
         final = _named(settings, scope, claim)
         step("renamed")
-        if final != claim.final:  # somebody else took the name meanwhile
+        if final != claim.final:  # another process took the name in the meantime
             result = index(final.path, disk.read(final))
-        with contextlib.suppress(OSError):  # all is done: the next recovery finds that, too
+        with contextlib.suppress(OSError):  # all is done, and the next recovery will find that too
             record.remove()
     step("done")
     write_counters.count(settings, scope=scope, atomic_writes=1)
@@ -116,7 +116,7 @@ def save(
 
 
 def _remove_folders(made_folders: Sequence[Place]) -> None:
-    """Folders that were made for a file that there is not; one that is not empty any more stays."""
+    """Remove folders that were made for a file that was not written, unless they are no longer empty."""
     with contextlib.suppress(OSError):
         for folder in reversed(made_folders):
             filesystem.remove_folder(folder)
@@ -159,12 +159,12 @@ def _set_aside(settings: Settings, scope: Scope, claim: _Claim) -> Path:
         final = _rename(claim.final)
         claim.record.remove()
     except OSError:
-        return claim.pending.path  # then the next recovery does
+        return claim.pending.path  # the next recovery renames it
     return final.path
 
 
 def _named(settings: Settings, scope: Scope, claim: _Claim) -> Place:
-    """The row is there; a file that cannot get its name now keeps its record, and the next start gives it."""
+    """Rename after the row is committed. If that fails now, the record stays and the next start renames the file."""
     try:
         return _rename(claim.final)
     except OSError as error:
@@ -182,7 +182,7 @@ def _failed(settings: Settings, scope: Scope, error: OSError, path: Path) -> Spe
 
 
 def _rename(target: Place) -> Place:
-    """Give the pending file its name, or one with a number, without ever replacing another file."""
+    """Rename the pending file, with a number if necessary, without ever replacing another file."""
     for number in range(1, _MOST_NAMES):
         final = target if number == 1 else _numbered(target, number)
         try:
@@ -195,7 +195,7 @@ def _rename(target: Place) -> Place:
 
 
 def names(folder: Path, stem: str) -> Iterator[Path]:
-    """The names that a new file may get, in this order."""
+    """The possible names of a new file, in order."""
     yield folder / f"{stem}.md"
     yield from (folder / f"{stem}-{number}.md" for number in range(2, _MOST_NAMES))
 
@@ -212,7 +212,7 @@ def _numbered(final: Place, number: int) -> Place:
 
 
 class _Claim:
-    """A name that this save has for itself, by a record of the file it will make."""
+    """A name reserved for this save by a record of the file it will create."""
 
     def __init__(self, record: JournalRecord, final: Place) -> None:
         self.record = record
@@ -229,7 +229,7 @@ def _record_name(settings: Settings, final: Place) -> str:
 
 
 def _claim(settings: Settings, folder: Place, stem: str, is_taken: Callable[[Path], bool]) -> _Claim:
-    """Take the first free name of `<stem>.md`, `<stem>-2.md`, ... for this process alone."""
+    """Reserve the first free name of `<stem>.md`, `<stem>-2.md`, ... for this process."""
     first = folder / f"{stem}.md"
     for number in range(1, _MOST_NAMES):
         final = first if number == 1 else _numbered(first, number)
@@ -239,7 +239,7 @@ def _claim(settings: Settings, folder: Place, stem: str, is_taken: Callable[[Pat
         claim = _Claim(record, final)
         free = False
         try:
-            # Looked at after the claim: a save that finished before it has made the file by now.
+            # Checked after the claim: a save that ended before has created its file by now.
             free = not (filesystem.exists(claim.pending) or filesystem.exists(final) or is_taken(final.path))
             if free:
                 return claim
@@ -260,11 +260,11 @@ def recover(
     index: Callable[[Path], object] = lambda final: None,
     stored: Callable[[str], Mapping[str, Stored]] = lambda path: {},
 ) -> Recovery:
-    """Complete the saves that died with their text on disk, and remove the halves of the others.
+    """Complete the interrupted saves whose text is on disk, and remove the incomplete files of the others.
 
     A living save holds its record's lock and is left alone; of two recoveries one gets each record.
-    `index` is called with each completed file that is not in the index as it is; what it cannot do now, the next
-    scan does. All may be done but for the record, which a power cut can bring back.
+    `index` is called with each completed file that is not in the index in this state; if it fails, the next scan
+    indexes the file. Only the record may be left of a finished save, as a power cut can bring it back.
     """
 
     def index_missing(final: Path) -> None:
@@ -278,11 +278,11 @@ def recover(
     for record in journal.dead(settings):
         fields = record.read()
         if fields and "final" not in fields:
-            continue  # of changes together with the index, which `file_changes` settles
+            continue  # a record of `file_changes`, which settles it
         try:
             settle(settings, record, fields, index_missing, done)
         except OSError:
-            # Read-only or taken away: the next start tries again.
+            # Read-only or removed: the next start tries again.
             write_counters.count(settings, scope=EVERYWHERE, errors=1)
     if done.completed or done.removed:
         write_counters.count(settings, scope=EVERYWHERE, recoveries=len(done.completed) + len(done.removed))
@@ -296,7 +296,7 @@ def settle(
     index: Callable[[Path], object],
     done: Recovery,
 ) -> None:
-    """Complete or remove one save that died."""
+    """Complete or remove one interrupted save."""
     final, expected = _read_fields(settings, fields)
     if final is not None:
         _complete(settings, _Claim(record, final), expected, index, done)
@@ -311,12 +311,12 @@ def _try_index(settings: Settings, final: Path, index: Callable[[Path], object])
 
 
 def _read_fields(settings: Settings, fields: Mapping[str, Any]) -> tuple[Place | None, str]:
-    """What a record says, if it is whole and names a file where memories are found."""
+    """The file and hash in a record, if it is complete and names a place of memories."""
     try:
         stored, expected = str(fields["final"]), str(fields["sha256"])
         final = discover.file_to_recover(settings, stored)
     except (ValueError, KeyError, TypeError, OSError, SpecKitMemoryError):
-        return None, ""  # it is synced before the pending file is made: there is none
+        return None, ""  # incomplete: the pending file is created only after the record is synced
     inside = final.base == settings.root and final.name.endswith(".md")
     return (final, expected) if inside else (None, "")
 
@@ -331,7 +331,7 @@ def _complete(
         return
     completed = claim.final
     if text is not None and final == expected:
-        filesystem.remove(claim.pending)  # died between the two halves of the rename
+        filesystem.remove(claim.pending)  # died between the two steps of the rename
     elif text is not None:
         completed = _rename(claim.final)
     elif final != expected:
@@ -341,7 +341,7 @@ def _complete(
 
 
 def _hash(place: Place) -> str | None:
-    """None: there is no such file, or what stands there, or on the way, is none of ours."""
+    """The SHA-256 of a file; None if it is missing, or if it or a folder above it is not one of ours."""
     try:
         return hashlib.sha256(filesystem.read(place, limit=_MOST_BYTES)[0]).hexdigest()
     except (FileNotFoundError, NotADirectoryError, Redirected, NotAFile):
@@ -349,8 +349,8 @@ def _hash(place: Place) -> str | None:
 
 
 def adopt(settings: Settings, leftovers: Iterable[Path]) -> Recovery:
-    """Deal with what a walk found beside the memories: dead temporary files, and pending files
-    without a record (the state folder was deleted). Names that are not ours are only pointed out.
+    """Recover files that a walk found next to memories: dead temporary files, and pending files without a record
+    (after the state folder was deleted). Names that are not ours only cause a warning.
     """
     done = Recovery()
     for path in leftovers:
@@ -361,7 +361,7 @@ def adopt(settings: Settings, leftovers: Iterable[Path]) -> Recovery:
             continue
         final = place.beside(path.name.removesuffix(PENDING) + ".md")
         if filesystem.exists(journal.folder(settings) / f"{_record_name(settings, final)}{journal.SUFFIX}"):
-            continue  # a living save, or one that `recover` looks after
+            continue  # a running save, or one that `recover` handles
         if _OURS.fullmatch(path.name):
             _adopt_one(settings, place, final, done)
         else:

@@ -1,7 +1,7 @@
-"""Which phrases did the last prompts bring up? A short list per scope, for all its processes.
+"""Which phrases did the last prompts match? A short list per scope, shared by all its processes.
 
-A line for each prompt, added at the end: every prompt pays for it. It only serves to find phrases
-that match too much, so losing some of it costs nothing.
+One line is appended per prompt, because every prompt pays for the write. It only serves to find phrases that match too
+often, so losing some of it costs nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from spec_kit_memory.settings import Settings
 __all__ = ["add", "read"]
 
 PROMPTS = 100
-_MOST_BYTES = 65_536  # then only the last prompts are kept
+_MOST_BYTES = 65_536  # beyond this, only the last prompts are kept
 _FILE = "recent-prompts.jsonl"
 
 
@@ -33,14 +33,14 @@ def _place(settings: Settings, scope: Scope) -> Place:
 
 def _lines(settings: Settings, scope: Scope) -> list[bytes]:
     try:
-        # One line may go beyond the limit before the others are dropped.
+        # The last line may exceed the limit before the file is cut.
         return filesystem.read(_place(settings, scope), limit=10 * _MOST_BYTES)[0].splitlines()[-PROMPTS:]
     except OSError:
         return []
 
 
 def _phrases(line: bytes) -> list[str] | None:
-    """None: a line that was cut off, or that somebody else wrote."""
+    """None for a line that was cut off or that another program wrote."""
     try:
         phrases = json.loads(line)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""How is a file of the user's changed in one place, and nowhere else? Encoding and byte order mark stay as they are."""
+"""How is one part of a user's file edited and the rest left as it is, with its encoding and byte order mark?"""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def edited(place: Place, edit: Callable[[str], str]) -> tuple[bytes, bytes]:
 
 
 def _read(place: Place) -> bytes:
-    """The bytes of a file that may be written: replacing one that is read-only would ignore what its owner said."""
+    """The bytes of a file that may be written: replacing a read-only file would ignore its owner's intent."""
     data, facts = disk.read_bytes(place)
     if not facts.st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH) or not filesystem.is_writable(place):
         name = place.path.as_posix()

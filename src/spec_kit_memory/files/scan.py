@@ -92,7 +92,7 @@ class Sync(SingleFiles):
         self._links = _LinkTargets()
 
     def within(self, scope: Scope) -> Sync:
-        """The same for another caller; locks and known link targets are shared."""
+        """A view for another caller; locks and known link targets are shared."""
         other = Sync(self._store, self._settings, now=self._now, scope=scope)
         other._one_scan, other._links = self._one_scan, self._links
         return other

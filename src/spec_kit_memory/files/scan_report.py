@@ -12,7 +12,7 @@ __all__ = ["Differences", "ScanReport"]
 
 @dataclass(slots=True)
 class ScanReport:
-    """What a scan did. `bad` are files that could not be indexed; the rest went on."""
+    """What a scan did. `bad` are files that could not be indexed; the others were."""
 
     new: int = 0
     modified: int = 0
@@ -31,7 +31,7 @@ class ScanReport:
     bad: list[BadFile] = field(default_factory=list)
     warnings: list[FileWarning] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)  # path and why it is no memory
-    elsewhere: bool = False  # something changed where the session's scope does not reach
+    elsewhere: bool = False  # something changed outside the session's scope
 
     @property
     def changed(self) -> bool:
@@ -42,8 +42,8 @@ class ScanReport:
 
 @dataclass(slots=True)
 class Differences:
-    """Where files and index do not agree now; paths as they are stored."""
+    """The present differences between files and index, as stored paths."""
 
-    unindexed: list[str] = field(default_factory=list)  # files that are memories, and the index does not have them
-    changed: list[str] = field(default_factory=list)  # files that say something else than the index
+    unindexed: list[str] = field(default_factory=list)  # memory files that the index does not have
+    changed: list[str] = field(default_factory=list)  # files whose text differs from the index
     lost: list[str] = field(default_factory=list)  # indexed, but no rule finds the file any more

@@ -1,6 +1,6 @@
-"""Which findings did a person look at and decide to leave as they are? By their keys, one file per scope.
+"""Which findings did a person review and decide to ignore? Their keys, in one file per scope.
 
-A key carries the hash of the texts that it is about: what changed since comes up again.
+A key contains the hash of the texts concerned, so a finding is shown again once they change.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def read(settings: Settings, *, scope: Scope) -> frozenset[str]:
         try:
             key, aside = json.loads(line)
         except (ValueError, TypeError, RecursionError):
-            continue  # cut off, or somebody else's
+            continue  # cut off, or written by another program
         if aside:
             keys[str(key)] = None
         else:

@@ -50,7 +50,7 @@ class SingleFiles:
         self._settings = settings
         self._now = now
         self._scope = scope
-        # What people of a team server keep for themselves is in the index only, also where a project is a folder.
+        # Private notes of a team server's users are in the index only, even if the project is a folder.
         self._has_own_files = store.outbox is not None or not settings.is_served
 
     @cached_property
@@ -148,7 +148,7 @@ class SingleFiles:
         return result
 
     def _put_new(self, path: Path, final: Path, file: FileText, change: Change, *, scanned: str) -> PutResult:
-        """`named` is in the folder as it was given, where a link may make it a place of memories."""
+        """Index a new file. `path` keeps the folder as given: through a link there it may be a place of memories."""
         there = final if self._stands(final) else pending.pending_of(final)
         facts = filesystem.look(paths.place(self._settings, there))
         spots = (final, Path(os.path.normpath(path)))
@@ -160,7 +160,7 @@ class SingleFiles:
         return self._put(self._entry(located, index_entry.parse(file, scanned=scanned)), change, explicit=True)
 
     def _forgotten_elsewhere(self, entry: Entry) -> dict[str, int]:
-        """Paths, and ids, of forgotten memories that said the same."""
+        """Paths and ids of forgotten memories with the same text."""
         alike = self._store.documents.stored(alike=entry.fingerprint) if entry.fingerprint else {}
         return {
             path: row.memory_id
@@ -174,7 +174,7 @@ class SingleFiles:
         spec_links.rebuild(self._store, ids, {place}, change)
 
     def _moved_from(self, scan: ScanState, entry: Entry) -> str | None:
-        """The stored path whose file was moved here: the same text, and gone from where it was."""
+        """The stored path whose file was moved here: it has the same text, and its file is gone."""
         keys = dict.fromkeys((entry.raw_hash, entry.fingerprint))
         paths = dict.fromkeys(path for key in keys if key for path in scan.alike(key))
         candidates = [path for path in paths if self._can_have_moved(scan, path, entry)]

@@ -1,6 +1,6 @@
-"""Which links follow from the documents of a spec folder standing side by side?
+"""Which links follow from the documents that a spec folder contains?
 
-They are derived: rebuilt for a folder whenever one of its documents comes, changes or goes.
+They are derived: rebuilt for a folder whenever one of its documents is added, changed or removed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Key = tuple[int, int, Relation]
 
 
 def rebuild(store: Index, ids: Mapping[str, int], places: Collection[str], change: Change) -> None:
-    """Make the links of these folders what their documents say. `ids` are the live paths' memories."""
+    """Bring the links of these folders in step with their documents. `ids` maps live paths to memories."""
     declared: dict[Key, Link] = {}
     about: set[int] = set()
     for place in sorted(places):
@@ -51,7 +51,7 @@ def rebuild(store: Index, ids: Mapping[str, int], places: Collection[str], chang
 
 
 def _was_removed(store: Index, link: Link) -> bool:
-    """Did somebody take this link away, and nobody make it again?"""
+    """Did a user remove this link, and was it not made again since?"""
     for row in store.record.history(link.source_id):
         states = [state.get("link") for state in (row.before or {}, row.after or {})]
         state = next((state for state in states if isinstance(state, Mapping)), None)

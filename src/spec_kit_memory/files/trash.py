@@ -18,13 +18,13 @@ FOLDER = "trash"
 
 
 def name_for(settings: Settings, source: Place, *, drawer: str) -> str:
-    """Where a file goes in the trash, below the state folder: under the path it had."""
+    """The path below the state folder that a file gets in the trash: its drawer, then its former path."""
     outside = source.base.parts[1:] if source.base != settings.root else ()
     return "/".join((FOLDER, drawer, *(name.replace(":", "") for name in (*outside, *source.names))))
 
 
 def trashed(settings: Settings, stored: str) -> Place:
-    """The place of a file in the trash, by what the record says; a forged one leads nowhere else."""
+    """The place in the trash that a record names; a forged record cannot lead out of the trash."""
     folder, *names = stored.split("/")
     if folder != FOLDER or not names:
         raise BadPath(f"{stored} is not in the trash", hint="look for the file in .spec-kit-memory/trash")
@@ -35,7 +35,7 @@ def trashed(settings: Settings, stored: str) -> Place:
 
 
 def move(source: Place, target: Place) -> None:
-    """To the trash or back, never onto another file."""
+    """Move a file to the trash or back, never replacing another file."""
     try:
         filesystem.move_new(source, target)
     except OSError as error:
@@ -46,7 +46,7 @@ def move(source: Place, target: Place) -> None:
 
 
 def put_aside(settings: Settings, place: Place) -> None:
-    """A file that should not be there, by what a record of recovery says; it is not destroyed on its word alone."""
+    """Trash a file that a recovery record calls unwanted, instead of deleting it: the record may be forged."""
     target = trashed(settings, name_for(settings, place, drawer=f"recovered-{secrets.token_hex(3)}"))
     filesystem.make_folders(target.parent, mode=0o700)
     move(place, target)

@@ -1,8 +1,7 @@
 """Which passages still have no vector, and who embeds them?
 
-One process per workspace at a time, so that several servers do not embed the same passages.
-A passage that fails is set aside with its reason; a provider that is down ends the round, and
-every process can tell why.
+One process per workspace at a time, so that several servers do not embed the same passages. A passage that fails is
+set aside with its reason; a provider that is down ends the round, and every process can show why.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ __all__ = ["Embedded", "embed_memory", "embed_pending"]
 Progress = Callable[[str, int, int], None]
 Cancel = Callable[[], bool]
 
-ROUND = 512  # passages fetched at once, so that batches of like length can be made of them
+ROUND = 512  # passages fetched at once, so that they can be batched by length
 BATCH = 32
 CANCELLED = "cancelled"
-PROBE = "Is anybody there?"  # no text of the user's: what is asked when it may be a text that fails
+PROBE = "Is anybody there?"  # our own text, embedded to check whether the provider or a text is at fault
 MAX_YIELD_SECONDS = 0.25  # a busy server must not starve its vectors
 
 
 @dataclass(slots=True)
 class Embedded:
-    """What a round did. `stopped` says why it ended early, in words; "" means everything is done."""
+    """What a round did. `stopped` is the reason why it ended early; "" means everything is done."""
 
     embedded: int = 0
     failed: int = 0
@@ -52,10 +51,10 @@ def embed_pending(
     limit: int | None = None,
     wait: bool = True,
 ) -> Embedded:
-    """Embed what has no vector yet, in batches of like length and short transactions.
+    """Embed passages without a vector, in batches of similar length and short transactions.
 
-    While another process does it this one waits, and takes over if that one dies; with `wait=False`
-    it leaves at once. `busy` is asked between batches: while it says so, others get the processor.
+    While another process does it this one waits, and takes over if that one dies; with `wait=False` it returns at
+    once. `busy` is called between batches: while it is true, other work gets the processor.
     """
     done = Embedded()
     with Lock(settings, "embed.lock") as lock:
@@ -89,7 +88,7 @@ def _rounds(
     busy: Callable[[], bool] | None,
     limit: int | None,
 ) -> None:
-    failed: set[str] = set()  # tried once in each run, so that three tries are not all in one second
+    failed: set[str] = set()  # tried once in each run, so that three tries are spread over time
     course = _Course(store, progress)
     while limit is None or done.embedded < limit:
         size = ROUND if limit is None else min(ROUND, limit - done.embedded)
@@ -98,7 +97,7 @@ def _rounds(
         course.round_begins()
         if not work:
             return
-        with store.bulk():  # vectors can be made again: one sync a round is enough
+        with store.bulk():  # vectors can be recomputed: one sync per round is enough
             for batch in _batches(work):
                 if cancel and cancel():
                     done.stopped = CANCELLED
@@ -109,18 +108,18 @@ def _rounds(
 
 
 class _Course:
-    """How far it is: in passages, each counted by its length, as that is what it costs.
+    """The progress, in passages weighted by length, which determines their cost.
 
-    What is done first (used most, newest) may be much shorter than the rest, and its pace would promise too much. Words
-    that several passages have are made once, so each round looks what is left.
+    The first passages (most used, newest) may be much shorter than the rest, so their count would promise too much.
+    Passages with equal text are embedded once, so each round reads again what remains.
     """
 
     def __init__(self, store: Index, progress: Progress | None) -> None:
         self._store = store
         self._progress = progress
-        self._passages = self._reported = 0  # in all, and the number reported last, which never falls
+        self._passages = self._reported = 0  # the total, and the number reported last, which never falls
         self._made = self._remaining = 0  # tokens
-        self._others: int | None = None  # passages that had vectors when it began
+        self._others: int | None = None  # passages that already had vectors at the start
 
     def round_begins(self) -> None:
         if self._progress is None:
@@ -129,7 +128,7 @@ class _Course:
         passages, self._remaining = stats["passages"], stats["pending_tokens"]
         if self._others is None:
             self._others = passages - stats["pending_passages"]
-        self._passages = max(1, passages - self._others)  # with what came meanwhile
+        self._passages = max(1, passages - self._others)  # including passages added in the meantime
         if self._made:
             self._report_progress()
 
@@ -151,9 +150,9 @@ class _Course:
 
 
 def _batches(work: list[VectorWork]) -> Iterator[list[VectorWork]]:
-    """Of like length, since padding costs least among those; the longest and the shortest in turn.
+    """Batches of similar length, which need the least padding; the longest and the shortest alternate.
 
-    So memory peaks at once, and the pace so far tells how long the rest will take.
+    So memory peaks at the start, and the pace so far predicts how long the rest will take.
     """
     work.sort(key=lambda item: -len(item.embedded))
     cut = [work[start : start + BATCH] for start in range(0, len(work), BATCH)]
@@ -172,12 +171,12 @@ def _give_way(busy: Callable[[], bool] | None) -> None:
 def _embed(
     store: Index, embedder: Embedder, batch: Sequence[VectorWork], done: Embedded, *, alive: bool = False
 ) -> set[str]:
-    """Embed one batch and write it; one that fails is halved until the passages at fault stand alone."""
+    """Embed one batch and write it; one that fails is halved until the passages at fault are isolated."""
     try:
         vectors = embedder.embed_documents([item.embedded for item in batch])
         rows = {item.passage_hash: _packed(embedder, vector) for item, vector in zip(batch, vectors, strict=True)}
     except (EmbeddingFailed, ProviderUnavailable, ValueError) as error:
-        # It may be about one text of the batch, or about everything: a text of ours tells.
+        # One text or the provider may be at fault: embedding a text of ours shows which.
         alive = alive or _answers(embedder, error)
         if not alive:
             raise _unavailable(error) from error
@@ -196,7 +195,7 @@ def _embed(
 
 
 def _answers(embedder: Embedder, error: SpecKitMemoryError | ValueError) -> bool:
-    """Does the provider embed anything at all after it failed like this?"""
+    """Does the provider still embed any text after this error?"""
     if isinstance(error, ProviderUnavailable) and not error.details.get("perhaps_text"):
         return False  # refused, unreachable or too busy: no text is to blame
     try:
@@ -208,7 +207,7 @@ def _answers(embedder: Embedder, error: SpecKitMemoryError | ValueError) -> bool
 
 
 def _unavailable(error: SpecKitMemoryError | ValueError) -> ProviderUnavailable:
-    """What is answered to every text is a failure of the provider, whatever it answers."""
+    """An error for every text is a failure of the provider, whatever the error is."""
     if isinstance(error, ProviderUnavailable):
         return error
     if isinstance(error, SpecKitMemoryError):
@@ -229,7 +228,7 @@ def _packed(embedder: Embedder, embedding: Embedding) -> tuple[bytes, bytes | No
 
 
 def embed_memory(store: Index, embedder: Embedder, memory_id: int) -> Embedded:
-    """The vectors of one memory, now: a saved file does not wait for a backlog."""
+    """Embed one memory now, so that a saved file does not wait for a backlog."""
     done = Embedded()
     store.vectors.use_model(embedder.name, embedder.dimensions, embedder.weights_hash)
     if store.documents.get(memory_id).vector_status is VectorStatus.SUCCESS:

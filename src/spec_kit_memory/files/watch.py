@@ -1,8 +1,8 @@
-"""Has a file changed? Then the index follows by itself.
+"""How does the index follow changes of files by itself?
 
-One process per workspace watches; another takes over when it dies. Events come from the operating
-system for the places where memories can be, and by looking where events do not arrive. Whatever
-fails is kept in `problem`, and tried again: a watcher never takes its server down.
+One process per workspace watches; another takes over when it dies. Changes are reported by the operating system for
+the places where memories can be, and found by polling where it sends no events. An error is kept in `problem` and the
+work tried again: a watcher never takes its server down.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Happened", "Standing", "Watcher"]
 logger = logging.getLogger(__name__)
 
 DEBOUNCE_SECONDS = 2.0
-LONGEST_SECONDS = 10.0  # files that change all the time are indexed all the same
+LONGEST_SECONDS = 10.0  # files that change constantly are indexed at least this often
 POLL_SECONDS = 5.0
 TAKE_OVER_SECONDS = 2.0
 RETRY_SECONDS = 5.0
@@ -47,7 +47,7 @@ class Standing(StrEnum):
     WAITING = "waiting"  # another process watches; this one takes over when that ends
 
 
-# What a watcher tells: changes that it applied, what failed and is tried again, and whether it watches.
+# What a watcher reports: applied changes, errors (the work is tried again), and whether it watches.
 Happened = ScanReport | Exception | Standing
 
 
@@ -83,9 +83,9 @@ class Watcher:
         self._first = self._last = self._retry_at = 0.0
         self._applied = threading.Condition()
         self.problem = ""
-        self.ready = threading.Event()  # this process watches now, and has caught up
+        self.ready = threading.Event()  # this process is watching and has caught up
 
-    # --- for others
+    # --- for callers
 
     def run(self, stop: threading.Event) -> None:
         if self._settings.watch == "off":
@@ -106,7 +106,7 @@ class Watcher:
                 lock.release()
 
     def wait_for(self, true: Callable[[], bool], *, seconds: float) -> bool:
-        """Wait until something holds, looking again after each change that was applied."""
+        """Wait until a condition holds, checked again after each applied change."""
         deadline = time.monotonic() + seconds
         with self._applied:
             while not true():
@@ -123,13 +123,13 @@ class Watcher:
     # --- watching
 
     def _watch(self, stop: threading.Event) -> None:
-        """By events; where the system has none to give, by looking."""
+        """Watch by events; where the system provides none, by polling."""
         polling = self._polling
         while not stop.is_set() and not polling:
             try:
                 self._wait_for_events(stop)
             except FileNotFoundError:
-                stop.wait(TICK_MS / 1000)  # a folder went while it was being watched: look again which there are
+                stop.wait(TICK_MS / 1000)  # a watched folder was removed: list the folders again
             except (OSError, RuntimeError) as error:
                 logger.warning("no file events (%s): looking every %s seconds instead", error, self._poll)
                 polling = True
@@ -143,8 +143,8 @@ class Watcher:
         folders = discover.areas(self._settings)
         linked = discover.discover(self._settings, count=False).linked
         loose = self._loose()
-        looked_at: float | None = None  # not 0: the clock starts with the machine, which may just have been started
-        # Each answer is a set of changes, empty at every tick; the first one says that the system listens.
+        looked_at: float | None = None  # not 0: the monotonic clock may start with the machine, just now
+        # Each item is a set of changes, empty at every tick; the first one means that events are being received.
         for changes in self._events({*folders, *linked}, stop):
             before, loose = loose, self._loose()
             self._collect(Path(path) for _, path in changes)
@@ -180,7 +180,7 @@ class Watcher:
         )
 
     def _loose(self) -> tuple[Signature, ...]:
-        """Single files outside the watched folders: an editor that replaces one would end its events."""
+        """Single files outside the watched folders: replacing one, as editors do, would end its events."""
         single = [self._settings.root / "MEMORY.md", *paths.extra_bases(self._settings)]
         return tuple(signature for path in single if (signature := _signature(path)))
 

@@ -1,7 +1,7 @@
-"""Where is the main checkout of a linked worktree? Its memories are found from here too, and never changed.
+"""Where is the main checkout of a linked worktree? Its memories are found from the worktree too, but never changed.
 
-A `.git` file may come with anything, so it is believed only if the folder that it names lies in `worktrees` of a
-repository that says itself that this is its worktree, and one user owns both checkouts. Of the main checkout only the
+A `.git` file may have come with an archive, so it is believed only if the folder that it names is in `worktrees` of a
+repository that in turn names this worktree, and one user owns both checkouts. Of the main checkout only the
 places of default discovery are ever read.
 """
 
@@ -20,10 +20,10 @@ __all__ = ["is_memory_place", "main_checkout", "with_twins"]
 
 
 def main_checkout(root: Path) -> Path | None:
-    """The folder of the main checkout that stands for this workspace: a worktree of it, or a folder of one."""
+    """The folder of the main checkout that corresponds to this workspace, a worktree or a folder in one."""
     located = git.located(root)
     if located is None or located.folder == located.common:
-        return None  # most workspaces: decided by a look or two
+        return None  # most workspaces: decided by one or two file system calls
     try:
         is_file = stat.S_ISREG(filesystem.look(Place(located.top, (".git",))).st_mode)
     except OSError:
@@ -38,7 +38,7 @@ def _believed(root: Path, located: git.Located) -> Path | None:
     folders = root.relative_to(located.top).parts
     main = common.parent.joinpath(*folders)
     if main == root or root in main.parents:
-        return None  # what lies in this checkout is found, or not, by where it lies
+        return None  # the main checkout is in this workspace: ordinary discovery applies
     places = [Place(root), Place(located.top), Place(common.parent, folders), Place(common.parent), Place(common)]
     try:
         facts = [filesystem.look(place) for place in places]
@@ -48,7 +48,7 @@ def _believed(root: Path, located: git.Located) -> Path | None:
 
 
 def with_twins(root: Path, changed: Collection[Path]) -> list[Path]:
-    """What changed here, and what stands for it in the main checkout: a file of one's own hides that, or no more."""
+    """The changed paths and their counterparts in the main checkout, which a file here may now hide or reveal."""
     main = main_checkout(root)
     if main is None:
         return sorted(changed)
@@ -56,7 +56,7 @@ def with_twins(root: Path, changed: Collection[Path]) -> list[Path]:
 
 
 def is_memory_place(segments: Segments) -> bool:
-    """Does default discovery take a file of this name in this folder for a memory?"""
+    """Does default discovery treat a file of this path as a memory?"""
     *folders, name = segments or ("",)
     rule = rule_for(tuple(folders))
     return rule is not None and rule.accepts(name) and not is_passing(name) and not any(map(skips, folders))

@@ -1,6 +1,6 @@
-"""How many files were written, deleted, recovered, and how often did that fail?
+"""How many files were written, deleted or recovered, and how often did that fail?
 
-Kept in the state folder, for all processes of a scope together. Counting never stops the work that is counted.
+Kept in the state folder, for all processes of a scope together. A failure to count never stops the counted work.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which choices do users differ on, and where did each value come from? Settings are frozen once they are loaded.
 
-`keys` is the table of settings, `trust` says what a repository's own file may set, `loading` reads them;
-`own_folders` knows where the user's own files stand.
+`keys` is the table of settings, `trust` defines what a repository's own file may set, `loading` reads them, and
+`own_folders` locates the user's own files.
 """
 
 from spec_kit_memory.settings.keys import (

@@ -1,6 +1,6 @@
-"""Is this the address of a server, and one without a password? A password is given by PostgreSQL's own means.
+"""Is this the address of a server, without a password? Passwords are left to PostgreSQL's own means.
 
-An address is shown in errors, logs and lists of settings; what stands in it is not kept secret.
+An address appears in errors, logs and lists of settings, so nothing in it stays secret.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SCHEMES = ("postgresql://", "postgres://")
 def usable_url(url: str) -> str:
     if not url.startswith(_SCHEMES):
         raise BadParameter(
-            "index.url is no address of an index",  # which is not shown: a password may be in it
+            "index.url is no address of an index",  # the address is not shown: it may contain a password
             hint="`sqlite`, or postgresql://HOST/DATABASE",
         )
     if _has_password(url):
@@ -28,12 +28,12 @@ def usable_url(url: str) -> str:
 
 
 def shown_url(url: str) -> str:
-    """As it may be shown to whoever asks for the settings, whether it can be used or not."""
+    """The address as it may be shown to any reader of the settings, whether it is usable or not."""
     return url if url == "sqlite" or (url.startswith(_SCHEMES) and not _has_password(url)) else "(not shown)"
 
 
 def _has_password(url: str) -> bool:
-    """Also one with a slash in it, which PostgreSQL would take for a port and show."""
+    """Also detects one that contains a slash, which PostgreSQL would read as a port and show."""
     address = url.partition("://")[2]
     if "password=" in unquote(url):
         return True

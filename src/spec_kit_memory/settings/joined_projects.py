@@ -1,6 +1,6 @@
-"""Which project of a shared index is a folder a checkout of? Kept in the user's own configuration, by folder.
+"""Which project of a shared index does a folder belong to? Kept in the user's own configuration, by folder.
 
-A repository can say anything about itself, so nothing in it joins a project: only the user does, folder by folder.
+A repository can claim anything about itself, so nothing in it joins a project: only the user does, per folder.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from spec_kit_memory.settings.own_folders import make_private_folder, user_confi
 __all__ = ["JOINED", "check_name", "join"]
 
 JOINED = "index.projects"
-# As a team's projects are named: what is safe as the name of a folder, in an address and in a log.
+# Like the names of a team's projects: safe as the name of a folder, in an address and in a log.
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 _LARGEST_BYTES = 1_000_000
 
@@ -33,7 +33,7 @@ def check_name(name: str) -> str:
 
 
 def join(root: Path, name: str, environ: Mapping[str, str] | None = None) -> Path:
-    """From now on the checkout at `root` is of that project; returns the file that says so."""
+    """Join the checkout at `root` to that project; returns the configuration file that records it."""
     check_name(name)
     file = user_config_file(os.environ if environ is None else environ)
     if file is None:
@@ -60,7 +60,7 @@ def join(root: Path, name: str, environ: Mapping[str, str] | None = None) -> Pat
 
 
 def _path_in(text: str, root: str) -> tuple[str, ...]:
-    """Where the table stands: under its dotted name if the file has that, else nested, as most files have it."""
+    """The path of the table: its dotted name if the file has that, else nested, as in most files."""
     content = jsonc.read(text)
     dotted = isinstance(content, dict) and (JOINED in content or not isinstance(content.get("index", {}), dict))
     return (JOINED, root) if dotted else (*JOINED.split("."), root)

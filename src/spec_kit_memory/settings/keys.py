@@ -1,7 +1,7 @@
 """Which choices do users differ on? `KEYS` is the one table of them.
 
 Loading, validation, the list of settings and the reference page are all made from it. What a repository's own file may
-set of it stands in `trust`.
+set is defined in `trust`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SHOWN_CHARACTERS = 60
 class Semantic:
     enabled: bool = True
     model: str = "local"  # local | openai | none | hashing (tests)
-    dimensions: int | None = None  # of the remote model; None asks it
+    dimensions: int | None = None  # of the remote model; None: determined from the model
     index_path: Path | None = None  # None: .spec-kit-memory/index.sqlite
     base_url: str = "https://api.openai.com/v1"
     remote_model: str = "text-embedding-3-small"
@@ -41,16 +41,16 @@ class IndexPlace:
     """Where the index is: in a file of the workspace, or on a PostgreSQL server that keeps many projects."""
 
     url: str = "sqlite"  # or postgresql://…, without a password
-    project: str | None = None  # None: of this folder on this machine alone
-    checkout: str = ""  # whose files it is read from; empty: this folder of this machine
-    memory_mb: int = 1024  # what a project on a server, or those that a team server has open, may take here
-    projects: Mapping[str, str] = field(default_factory=dict)  # folders of this machine -> the project that each joined
+    project: str | None = None  # None: a project of this folder on this machine alone
+    checkout: str = ""  # the checkout whose files are indexed; empty: this folder of this machine
+    memory_mb: int = 1024  # memory for a project on a server, or for all that a team server has open
+    projects: Mapping[str, str] = field(default_factory=dict)  # folder of this machine -> its project
 
 
 @dataclass(frozen=True, slots=True)
 class Triggers:
     auto_save_interval: int = 20
-    phrases: tuple[str, ...] = ()  # more phrases that suggest saving
+    phrases: tuple[str, ...] = ()  # additional phrases that suggest saving
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Isolation:
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """What the user lets a repository's own configuration do."""
+    """What the user allows a repository's own configuration to do."""
 
     network: bool = False
     outside_paths: bool = False
@@ -117,10 +117,10 @@ class Settings:
     default_context_type: ContextType = ContextType.GENERAL
     extra_paths: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    noise: tuple[str, ...] = ()  # more line patterns that saving leaves out
+    noise: tuple[str, ...] = ()  # additional patterns of lines that saving leaves out
     watch: str = "auto"  # auto | poll | off
     sources: Mapping[str, str] = field(default_factory=dict)  # key -> default | file | user | environment | flag
-    repository_paths: frozenset[str] = frozenset()  # those of `extra_paths` that came with the repository
+    repository_paths: frozenset[str] = frozenset()  # the `extra_paths` that came with the repository
 
     @property
     def state_folder(self) -> Path:
@@ -136,12 +136,12 @@ class Settings:
 
     @property
     def may_have_index(self) -> bool:
-        """Has anything been indexed here? A server would have to be asked."""
+        """May there be an index? Always true for one on a server, which only a query could tell."""
         return self.on_server or self.index_path.exists()
 
     @property
     def index_project(self) -> str:
-        """The project's name on a server: unless it was given, no other folder and no other machine has it."""
+        """The project's name on a server; by default one that is unique to this folder and machine."""
         return self.index.project or self.isolation.project_id or self._folder_name
 
     @property
@@ -151,7 +151,7 @@ class Settings:
 
     @property
     def index_checkout(self) -> str:
-        """This folder among those that share a project on a server."""
+        """The name of this folder among those that share a project on a server."""
         return self.index.checkout or self._folder_name
 
     @property
@@ -166,14 +166,14 @@ class Settings:
         prefixes = self.isolation.allowed_paths
         if prefixes is not None:
             canonical = [real for path in prefixes if (real := self.real_path(path)) is not None]
-            # The root itself is what "unset" means; as a prefix it would be the empty text.
+            # The root itself means "unset"; as a prefix it would be the empty text.
             prefixes = None if self.root in canonical else tuple(self._stored(path) for path in canonical)
         return Scope(user=self.isolation.user_id, project=self.isolation.project_id, prefixes=prefixes)
 
     def real_path(self, path: Path | str) -> Path | None:
-        """Where a configured path really leads.
+        """The real path of a configured path.
 
-        None: it names a place inside the workspace, and a link there, which a repository can bring along, leads out.
+        None: it names a place inside the workspace that leads out through a link, which may come from a repository.
         """
         real = Path(os.path.realpath(self.root / path))
         named_inside = Path(os.path.normpath(self.root / path)).is_relative_to(self.root)
@@ -197,12 +197,12 @@ class Key:
 
     name: str
     kind: Kind
-    attribute: str  # where it stands in Settings
+    attribute: str  # its path in Settings
     about: str
     choices: tuple[str, ...] = ()
     minimum: float | None = None
     maximum: float | None = None
-    places: tuple[Place, ...] = OWN  # of the user's; what a repository's file may set stands in `trust`
+    places: tuple[Place, ...] = OWN  # where a user may set it; for a repository's file, see `trust`
     nullable: bool = False
 
     @property
@@ -422,7 +422,7 @@ BY_NAME: Mapping[str, Key] = {key.name: key for key in KEYS}
 
 
 def convert(key: Key, raw: object) -> Any:
-    """A value of the file, the environment or a flag as the setting has it; ValueError says what it must be."""
+    """Convert a value of the file, the environment or a flag to the setting's type; ValueError says what is valid."""
     if raw is None and key.nullable:
         return None
     if key.kind == "boolean":
@@ -443,7 +443,7 @@ def convert(key: Key, raw: object) -> Any:
 
 
 def shown_text(text: str) -> str:
-    """A text in a message: quoted, and short however long it is."""
+    """A text for a message: quoted and shortened."""
     return repr(text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 3] + "...")
 
 
@@ -465,7 +465,7 @@ def _number(key: Key, raw: object) -> int | float:
 
 
 def _text(key: Key, raw: object) -> str:
-    if not isinstance(raw, str) or re.search("[\0\ud800-\udfff]", raw):  # no path and no key can have these
+    if not isinstance(raw, str) or re.search("[\0\ud800-\udfff]", raw):  # impossible in paths and keys
         raise ValueError("must be a list of texts" if key.kind in ("texts", "choices") else "must be a text")
     if key.choices and raw not in key.choices:
         raise ValueError(f"must be {' or '.join(key.choices)}")
@@ -484,7 +484,7 @@ def _numbers(key: Key, raw: Mapping[Any, object]) -> dict[str, float]:
 
 
 def plain(value: Any) -> Any:
-    """A setting's value as JSON would write it."""
+    """A setting's value as JSON types."""
     if isinstance(value, Weights):
         return {name: getattr(value, name) for name in Weights.__slots__}
     if isinstance(value, Mapping):
@@ -495,7 +495,7 @@ def plain(value: Any) -> Any:
 
 
 def describe(settings: Settings) -> list[dict[str, Any]]:
-    """Every key with its value and where that came from, for people."""
+    """Every key with its value and the value's origin, for display."""
     rows = []
     for key in KEYS:
         value: Any = settings

@@ -59,12 +59,12 @@ __all__ = [
 CONFIG = f"{STATE_FOLDER}/config.jsonc"
 CONFIG_LIMIT_BYTES = 1_000_000
 ROOT_MARKS = (STATE_FOLDER, "specs", "MEMORY.md", ".git")
-# Read by the edges themselves, so they are no settings and no misspellings of one.
+# Variables that are read elsewhere: neither settings nor misspellings of one.
 RESERVED_VARIABLES = frozenset(
     PREFIX + name for name in ("WORKSPACE", "USER_CONFIG", "TOKEN", "TOOLS", "SESSION_ID", "DEBUG")
 )
 SHOWN_PROBLEMS = 20
-_SYSTEM = 0  # root may change everything anyway
+_SYSTEM = 0  # root can change everything anyway
 
 
 # --- where the workspace is ------------------------------------------------------
@@ -75,8 +75,8 @@ def find_root(
 ) -> Path:
     """The named workspace, else the environment's, else the nearest folder upwards that looks like one.
 
-    What makes it look like one belongs to this user, to the system, or to whoever owns the folder that one works in:
-    in a folder that everybody may write to, like /tmp, somebody else could lay out rules for all who work below it.
+    Its marker must belong to this user, to the system, or to the owner of the current folder: in a folder that all
+    users may write to, like /tmp, another user could otherwise plant rules for everyone who works below it.
     """
     named_folder = workspace or (os.environ if environ is None else environ).get(PREFIX + "WORKSPACE")
     if named_folder:
@@ -113,7 +113,7 @@ def _is_believed(mark: Path, here: Path) -> bool:
 
 @dataclass(slots=True)
 class _Problems:
-    """What is wrong with the configuration. A file made to have a hundred thousand mistakes gets a short answer too."""
+    """Collects the problems of the configuration, up to a limit, as a file may contain any number of mistakes."""
 
     texts: list[str] = field(default_factory=list)
     more: int = 0
@@ -139,7 +139,7 @@ class _Problems:
         )
 
 
-# What the workspace and its user both name is all of it, where any other key has one value.
+# The values of the workspace and its user are combined; for any other key one value replaces the other.
 ADDS_UP = "memory.extraPaths"
 
 
@@ -150,7 +150,7 @@ def load(
     user_file: Path | None = None,
     overrides: Mapping[str, object] | None = None,
 ) -> Settings:
-    """The settings of the workspace at `root`. All problems of all sources are told at once."""
+    """The settings of the workspace at `root`. All problems of all sources are reported at once."""
     settings, problems = _load(root, environ=environ, user_file=user_file, overrides=overrides)
     if problems.texts:
         raise problems.error()
@@ -158,7 +158,7 @@ def load(
 
 
 def load_with_problems(root: Path, *, overrides: Mapping[str, object] | None = None) -> tuple[Settings, list[str]]:
-    """What holds of a configuration, and what is wrong with the rest: for showing it, never for working with it."""
+    """The valid part of a configuration and the problems of the rest: only for displaying it, never for use."""
     settings, problems = _load(root, overrides=overrides)
     return settings, problems.all()
 
@@ -214,7 +214,7 @@ def _load(
 
 
 def repository_excludes(data: bytes) -> tuple[str, ...]:
-    """`exclude` of a repository's configuration that is no file here. What else it says counts for nothing."""
+    """`exclude` from the bytes of a repository's configuration; everything else in it is ignored."""
     problems = _Problems()
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
@@ -237,7 +237,7 @@ def _homeless(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def places_of(key: Key) -> tuple[Place, ...]:
-    """Where a key may be set at all."""
+    """All places where a key may be set."""
     return key.places if TRUST[key.name] is TrustLevel.NEVER else ("file", *key.places)
 
 
@@ -253,7 +253,7 @@ def _accept(
 ) -> None:
     key = BY_NAME.get(name)
     if key is None:
-        # Looking for a name that is meant takes time, and a file can have many that are wrong.
+        # Finding the intended name takes time, and a file can have many wrong ones.
         problems.add(f"{shown_text(name)} in {where} is not a key{'' if problems.full else _close(name)}.")
     elif place not in (allowed := places_of(key)):
         elsewhere = " or ".join(_PLACE_NAMES[place] for place in allowed)
@@ -306,7 +306,7 @@ def _from_repository(root: Path, problems: _Problems, *, outside: bool) -> Itera
 
 
 def _users_own(path: Path) -> filesystem.Place:
-    """A file that only the user named: links to it are followed."""
+    """The place of a file that only the user can name, so links are followed."""
     return filesystem.Place.of(Path(os.path.realpath(path)))
 
 
@@ -364,7 +364,7 @@ def _from_environment(environ: Mapping[str, str], problems: _Problems) -> Iterat
 
 
 def _from_text(key: Key, text: str) -> object:
-    """What a variable's text means for that key; where it means nothing, the text itself, to be refused."""
+    """The value that a variable's text has for that key; an invalid text is returned as it is and refused later."""
     stripped = text.strip()
     if key.kind == "boolean":
         return {
@@ -388,7 +388,7 @@ def _from_text(key: Key, text: str) -> object:
 
 
 def parse_flag(pair: str) -> tuple[str, object]:
-    """KEY=VALUE of a command line as an override for `load`."""
+    """Parse KEY=VALUE of a command line as an override for `load`."""
     name, equals, text = pair.partition("=")
     if not equals:
         raise BadParameter(f"{pair!r} is not of the form KEY=VALUE.", hint="For example semantic.model=none.")
@@ -436,7 +436,7 @@ def _build(root: Path, values: Mapping[str, Any], sources: Mapping[str, str], en
 
 
 def starter_config() -> str:
-    """The config.jsonc that a new workspace gets: what a repository may set freely, commented out, with its default."""
+    """The config.jsonc of a new workspace: the keys that a repository may set freely, commented out, with defaults."""
     lines = ["{", "  // Settings of this workspace. Uncomment what you want to change."]
     for key in KEYS:
         if TRUST[key.name] not in (TrustLevel.NEVER, TrustLevel.NETWORK):

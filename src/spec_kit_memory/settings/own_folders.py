@@ -1,7 +1,7 @@
-"""Where does the user keep what is theirs and no project's? In the platform's own folders.
+"""Where are the user's own files, which belong to no project? In the platform's folders for them.
 
-There may be no home to find them by (a container, a service, a bare `env -i`). Then "~" would stay as it is, and a
-repository may have a folder of that name: a path that does not begin at the root is none of the user's.
+There may be no home (a container, a service, a bare `env -i`). Then "~" would not be expanded, and a repository may
+contain a folder of that name, so a relative path is never accepted as one of the user's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ APPLICATION = "spec-kit-memory"
 
 
 def expanded(path: str | Path) -> Path | None:
-    """The path with the home in place of its ~; None where there is no such home."""
+    """The path with ~ expanded; None if there is no such home."""
     try:
         return Path(path).expanduser()
     except RuntimeError:
@@ -27,7 +27,7 @@ def expanded(path: str | Path) -> Path | None:
 
 
 def user_config_file(environ: Mapping[str, str]) -> Path | None:
-    """The user's own configuration; None where no home says where that would be."""
+    """The user's own configuration file; None if there is no home to find it in."""
     if path := environ.get(PREFIX + "USER_CONFIG"):
         return expanded(path)
     from platformdirs import user_config_dir
@@ -37,14 +37,14 @@ def user_config_file(environ: Mapping[str, str]) -> Path | None:
 
 
 def user_folder(environ: Mapping[str, str]) -> Path:
-    """Where the user's own configuration stands, and what else belongs to the user."""
+    """The folder of the user's own configuration and other files."""
     if file := user_config_file(environ):
         return file.parent
     raise _homeless("Set HOME, or name a file of yours with SPEC_KIT_MEMORY_USER_CONFIG.")
 
 
 def user_state_folder(*, otherwise: str) -> Path:
-    """Where programs keep what they made for this user; `otherwise` is what to do where there is no home."""
+    """The folder for state that programs keep for this user; `otherwise` is the hint if there is no home."""
     from platformdirs import user_state_dir
 
     if folder := _platform_folder(user_state_dir):
@@ -53,7 +53,7 @@ def user_state_folder(*, otherwise: str) -> Path:
 
 
 def personal_vault() -> Path | None:
-    """Where the user's personal memory is, or would be; None where there is no home."""
+    """The folder of the user's personal memory, existing or not; None if there is no home."""
     from platformdirs import user_data_dir
 
     folder = _platform_folder(user_data_dir)
@@ -63,13 +63,13 @@ def personal_vault() -> Path | None:
 def _platform_folder(place: Callable[..., str]) -> Path | None:
     try:
         folder = Path(place(APPLICATION, appauthor=False))
-    except RuntimeError:  # newer versions refuse to answer, older ones answer with the ~
+    except RuntimeError:  # newer versions of platformdirs raise, older ones return the ~
         return None
     return folder if folder.is_absolute() else None
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make the folder and what is missing above it for this user alone, whatever the umask says."""
+    """Create the folder and its missing parents for this user alone, regardless of the umask."""
     missing = [folder, *folder.parents]
     for place in reversed(missing[: next(n for n, path in enumerate(missing) if path.is_dir())]):
         place.mkdir(mode=0o700, exist_ok=True)

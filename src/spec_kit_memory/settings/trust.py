@@ -1,7 +1,7 @@
-"""What may a configuration do that came with a repository? A stranger can have written it.
+"""What may a configuration that came with a repository do? A stranger may have written it.
 
-It is about the project: what to index, how to rank, what to suggest. It names no address, no key and no person, leads
-nowhere outside the workspace, and costs nobody unbounded time. `TRUST` says so for every key.
+It may describe the project: what to index, how to rank, what to suggest. It may name no address, key or person, lead
+nowhere outside the workspace, and cost no unbounded time. `TRUST` defines this for every key.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ TRUST: Mapping[str, TrustLevel] = {
     "semantic.model": TrustLevel.LOCAL,
     "semantic.dimensions": TrustLevel.FREE,
     "semantic.indexPath": TrustLevel.INSIDE,
-    "index.url": TrustLevel.NEVER,  # texts are sent there
+    "index.url": TrustLevel.NEVER,  # texts would be sent there
     "index.project": TrustLevel.NEVER,
     "index.projects": TrustLevel.NEVER,
     "index.memoryMb": TrustLevel.NEVER,
-    "semantic.baseUrl": TrustLevel.NEVER,  # not on this machine either: another user or a container may listen
-    "semantic.remoteModel": TrustLevel.NETWORK,  # what it costs is the user's
+    "semantic.baseUrl": TrustLevel.NEVER,  # not even on this machine: another user or a container may listen
+    "semantic.remoteModel": TrustLevel.NETWORK,  # the user pays for it
     "semantic.apiKeyEnv": TrustLevel.NEVER,
     "triggers.autoSaveInterval": TrustLevel.FREE,
     "triggers.phrases": TrustLevel.FREE,
@@ -66,8 +66,8 @@ TRUST: Mapping[str, TrustLevel] = {
     "allow.outsidePaths": TrustLevel.NEVER,
 }
 
-# Lists cost time for every file or message, and tokens cost money with every search: in a repository's own file they
-# have an end. So many are far beyond what any project was seen to have.
+# Lists cost time for every file or message, and tokens cost money with every search, so a repository's own file has
+# limits. They are far above what any known project needs.
 MOST_OF_A_REPOSITORY: Mapping[str, tuple[int, str]] = {
     "memory.extraPaths": (100, "entries"),
     "exclude": (1_000, "entries"),
@@ -77,15 +77,15 @@ MOST_OF_A_REPOSITORY: Mapping[str, tuple[int, str]] = {
     "search.rolePrior": (100, "entries"),
     "search.maxTokens": (50_000, "tokens"),
 }
-MOST_CHARACTERS = 10_000  # of all texts of a list together
-# The index is written where this says: nothing that another program reads as code or configuration.
+MOST_CHARACTERS = 10_000  # in all texts of a list together
+# Allowed endings of an index file, so that none is written over another program's code or configuration.
 INDEX_NAMES = (".sqlite", ".sqlite3", ".db")
 
 
 def overreach(
     values: Mapping[str, Any], sources: Mapping[str, str], *, root: Path, outside: bool, network: bool
 ) -> Iterator[tuple[str, str]]:
-    """Which values of the workspace's own file may not be used, and why. `NEVER` was refused before."""
+    """The values of the workspace's own file that may not be used, and why. Keys of `NEVER` were refused before."""
     names = [name for name, place in sources.items() if place == "file"]
     for name in names:
         value, trust = values[name], TRUST[name]
@@ -139,7 +139,7 @@ def _outside(name: str, value: Any, root: Path) -> Iterator[str]:
 
 
 def is_inside(root: Path, path: str) -> bool:
-    """Decided on the real path of what stands before the first wildcard."""
+    """Is the real path of the part before the first wildcard inside the root?"""
     whole = expanded(path)
     if whole is None:
         return False

@@ -1,6 +1,6 @@
 """How are the resources of a program limited? Its time, output, memory and the files that it writes.
 
-Its child processes end with it: it leads a process group of its own, which is killed as a whole.
+Its child processes end with it: it leads its own process group, which is killed as a whole.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import IO
 __all__ = ["Bounds", "Completed", "TooMuchOutputError", "run_bounded"]
 
 _CHUNK = 1 << 16
-_LAST_WORDS = 1 << 16  # bytes of standard error that are kept
+_LAST_WORDS = 1 << 16  # bytes of standard error to keep
 # The shell sets the limits and becomes the program: nothing runs between fork and exec of a process with threads.
 _LIMITED = 'ulimit -f "$1" && ulimit -d "$2" && shift 2 && exec "$@"'
 _FILE_BLOCK, _MEMORY_BLOCK = 512, 1024  # what `ulimit` counts in
 
 
 class TooMuchOutputError(Exception):
-    """It said more than it may, and was ended."""
+    """The program exceeded its output limit and was killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +34,20 @@ class Bounds:
     file_bytes: int  # of each file that it writes
     memory_bytes: int = 2 << 30
     output_bytes: int = 256 << 20
-    records: int | None = None  # of output whose records end in NUL
+    records: int | None = None  # the limit for output of NUL-terminated records
 
 
 @dataclass(frozen=True, slots=True)
 class Completed:
     code: int
     output: bytes
-    errors: bytes  # the end of it
+    errors: bytes  # the end of standard error
 
 
 def run_bounded(
     command: Sequence[str], *, data: bytes, environment: Mapping[str, str], folder: Path, bounds: Bounds
 ) -> Completed:
-    """Run it to its end. Raises `subprocess.TimeoutExpired`, `TooMuchOutputError`, or `OSError` if it cannot start."""
+    """Run a program to its end. Raises `TimeoutExpired`, `TooMuchOutputError`, or `OSError` if it cannot start."""
     process = subprocess.Popen(
         _limited(command, bounds),
         stdin=subprocess.PIPE,
@@ -89,7 +89,7 @@ def _limited(command: Sequence[str], bounds: Bounds) -> list[str]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """It and what it started; of a program that ended by itself, what it left running."""
+    """Kill the program and its children, including those that outlived it."""
     with suppress(ProcessLookupError, PermissionError):
         if os.name == "nt":
             process.kill()
@@ -104,7 +104,7 @@ def _feed(pipe: IO[bytes], data: bytes) -> None:
 
 
 class _Output(threading.Thread):
-    """What the program says, as long as that is not too much."""
+    """Reads the program's output up to its limit."""
 
     def __init__(self, process: subprocess.Popen[bytes], pipe: IO[bytes], bounds: Bounds) -> None:
         super().__init__(daemon=True)
@@ -125,7 +125,7 @@ class _Output(threading.Thread):
 
 
 class _LastWords(threading.Thread):
-    """The end of what it complains about."""
+    """Reads standard error and keeps its end."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         super().__init__(daemon=True)

@@ -1,8 +1,8 @@
-"""How does what was accepted get into git, each once? As commits on the tip of the save branch, then one push.
+"""How does each accepted operation get into git exactly once? As commits on the tip of the save branch, then one push.
 
-Every operation's id is a trailer of its commit, and is looked for on the tip before anything is committed; the push
-goes through only if that tip is still the branch. So a worker that dies anywhere, or two that believe they are the
-only one, leave every operation in git once.
+The id of each operation is a trailer of its commit, and the history of the tip is searched for it before anything is
+committed; the push succeeds only if the branch is still at that tip. So even if a worker dies at any point, or two
+work at once, every operation is in git once.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from spec_kit_memory.team.repository import OccupiedError, Repository
 __all__ = ["TRAILER", "Conflict", "PushPlan", "commit", "plan"]
 
 TRAILER = "Spec-Kit-Memory-Operation"
-_MOST_PATHS = 50  # of one commit
+_MOST_PATHS = 50  # in one commit
 
 
 class Conflict(Exception):  # noqa: N818
-    """What is in git was changed by somebody else: a person has to decide."""
+    """The file was changed in git by someone else: a person has to decide."""
 
 
 @dataclass(slots=True)
 class PushPlan:
-    """What the next push does with some operations."""
+    """How the next push treats the waiting operations."""
 
-    parent: str | None  # the tip that all of it was looked up on
+    parent: str | None  # the tip that the plan was made for
     written: list[tuple[Waiting, bytes | None]] = field(default_factory=list)  # new content; None: no file
-    done: dict[int, str] = field(default_factory=dict)  # sequence -> commit: it is in git already
-    failed: dict[int, str] = field(default_factory=dict)  # sequence -> why
-    renamed: list[tuple[Waiting, bytes]] = field(default_factory=list)  # their name is taken
+    done: dict[int, str] = field(default_factory=dict)  # sequence -> the commit that has it already
+    failed: dict[int, str] = field(default_factory=dict)  # sequence -> the reason
+    renamed: list[tuple[Waiting, bytes]] = field(default_factory=list)  # new files whose name is taken
 
 
 def plan(repository: Repository, parent: str | None, waiting: Sequence[Waiting]) -> PushPlan:
-    """What each operation comes to on this tip."""
+    """Determine what each operation does on this tip."""
     made = PushPlan(parent)
     if not waiting:
         return made
@@ -54,7 +54,7 @@ def plan(repository: Repository, parent: str | None, waiting: Sequence[Waiting])
         if path in held_up:
             continue
         holder = present.get(one.operation.id)
-        if holder and repository.touches(holder, path):  # anybody can write a trailer into a commit about nothing
+        if holder and repository.touches(holder, path):  # anyone can put a trailer into an unrelated commit
             made.done[one.sequence] = holder
             continue
         try:
@@ -77,11 +77,11 @@ def plan(repository: Repository, parent: str | None, waiting: Sequence[Waiting])
 
 
 class _NameTakenError(Exception):
-    """Another text is there under this name."""
+    """Git has another text under this name."""
 
 
 def _text_at(repository: Repository, parent: str | None, operation: FileOperation) -> bytes | None:
-    """What git has at the operation's path. Whatever else is there stays: it is not the memory's to replace."""
+    """The file at the operation's path in git. Raises if there is something else, which must not be replaced."""
     try:
         return repository.blob_at(parent, operation.path) if parent else None
     except OccupiedError as error:
@@ -92,7 +92,7 @@ def _text_at(repository: Repository, parent: str | None, operation: FileOperatio
 
 
 def _result(operation: FileOperation, present: bytes | None) -> bytes | None:
-    """The content of the file after the operation, on whatever is there now."""
+    """The content of the file after applying the operation to its present content."""
     match operation.kind:
         case OperationKind.WRITE if operation.base is None:
             if present not in (None, operation.data):
@@ -104,7 +104,7 @@ def _result(operation: FileOperation, present: bytes | None) -> bytes | None:
             return _edited(present, operation)
         case _:
             if present == operation.data:
-                return operation.data  # of a removal: there is none, and none is there
+                return operation.data  # already as intended; for a removal, both are None
             if present is None:
                 raise Conflict("the file was removed in git")
             if content_hash(present, operation.path) != operation.base:
@@ -122,7 +122,7 @@ def _edited(present: bytes, operation: FileOperation) -> bytes:
 
 
 def content_hash(data: bytes, path: str) -> str:
-    """As the index would have it: without secrets and byte order mark."""
+    """The content hash as the index computes it: without secrets and byte order mark."""
     try:
         file = disk.text_of(data, outgoing.unwritten_facts(size=len(data), mtime_ns=0), name=path, seen_ns=0)
     except SpecKitMemoryError as error:
@@ -131,7 +131,7 @@ def content_hash(data: bytes, path: str) -> str:
 
 
 def commit(repository: Repository, made: PushPlan, index_file: Path) -> tuple[str | None, dict[int, str]]:
-    """The commits of a plan, one upon the other; returns the last one, and which operation is in which."""
+    """Create the commits of a plan as a chain; returns the last one, and the commit of each operation."""
     tip = made.parent
     if tip:
         repository.require_listable(tip)
@@ -148,7 +148,7 @@ def commit(repository: Repository, made: PushPlan, index_file: Path) -> tuple[st
 
 
 def _groups(written: Sequence[tuple[Waiting, bytes | None]]) -> Iterator[list[tuple[Waiting, bytes | None]]]:
-    """Neighbours of one author, as long as no path comes twice."""
+    """Groups of consecutive changes by one author, without a path occurring twice."""
     group: list[tuple[Waiting, bytes | None]] = []
     for one, data in written:
         same = group and group[0][0].author == one.author and len(group) < _MOST_PATHS
@@ -173,7 +173,7 @@ def _message(group: Sequence[tuple[Waiting, bytes | None]]) -> str:
 
 
 def free_name(repository: Repository, parent: str | None, path: str, *, taken: set[str]) -> Iterator[str]:
-    """Names beside this one that git does not have."""
+    """Names similar to this one that git does not have."""
     folder, _, name = path.rpartition("/")
     for other in pending.names(Path(folder), name.removesuffix(".md")):
         candidate = other.as_posix()

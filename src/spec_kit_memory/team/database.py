@@ -1,6 +1,6 @@
-"""How does the team server reach its tables? As the operator who owns them, through the pool that all indexes share.
+"""How does the team server access its tables? As the operator who owns them, through the pool that all indexes share.
 
-What belongs to a project's memories goes through its index instead, where row-level security holds.
+Memories of a project are accessed through its index instead, where row-level security applies.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Row = tuple[Any, ...]
 
 
 class DatabaseSession:
-    """One transaction of the operator."""
+    """One transaction with the operator's rights."""
 
     def __init__(self, raw: Raw, where: str) -> None:
         self._raw = raw
@@ -34,16 +34,16 @@ class DatabaseSession:
         return self._raw.execute(sql.encode(), values).fetchone()
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """Returns how many rows it changed."""
+        """Run a statement; returns the number of changed rows."""
         return self._raw.execute(sql.encode(), values).rowcount
 
     def project(self, name: str) -> int:
-        """The number of the project of this name, which is made where there is none."""
+        """The id of the project of this name, which is created if missing."""
         return schema.add_project(self._raw, name, self._where)
 
 
 class TeamDatabase:
-    """A PostgreSQL server. Nothing is held between two transactions."""
+    """A PostgreSQL server. No connection is held between transactions."""
 
     def __init__(self, url: str) -> None:
         self.url = usable_url(url)
@@ -62,7 +62,7 @@ class TeamDatabase:
                 _give_back(*raw)
 
     def _begun(self) -> tuple[Any, Raw]:
-        """A connection in a new transaction; one that broke while nobody used it is replaced."""
+        """A connection in a new transaction; one that broke while idle is replaced."""
         for left in (2, 1, 0):
             pool, raw = taken(self.url)
             try:

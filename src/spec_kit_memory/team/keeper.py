@@ -39,10 +39,10 @@ __all__ = ["Keeper", "Round"]
 
 logger = logging.getLogger(__name__)
 
-INTERVAL_SECONDS = 60.0  # between two fetches that nobody requested
+INTERVAL_SECONDS = 60.0  # between two fetches without a request
 LOOK_SECONDS = 1.0
 WORKERS = 4  # projects processed at once, so that a slow repository delays only itself
-_TRIES = 5  # while others keep pushing
+_TRIES = 5  # if others keep pushing
 _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 600.0
 
 Step = Callable[[str], None]
@@ -56,7 +56,7 @@ class Round:
     project: str
     delivered: int = 0
     failed: int = 0
-    waiting: int = 0  # not in git, and tried again later
+    waiting: int = 0  # not in git yet, tried again later
     brought: Brought = field(default_factory=Brought)
     problem: str | None = None
 
@@ -122,7 +122,7 @@ class Keeper:
                     if name not in self._at_work:
                         self._at_work.add(name)
                         queue.put(name)
-            except SpecKitMemoryError as error:  # the database is away: it comes back
+            except SpecKitMemoryError as error:  # the database is unavailable; try again
                 logger.warning("%s %s", error.code, error.message)
                 stopping.wait(LOOK_SECONDS)
         for _ in workers:
@@ -168,7 +168,7 @@ class Keeper:
     # --- one round
 
     def round(self, name: str) -> Round | None:
-        """One round of this project; None where another replica is at it."""
+        """One round of this project; None if another replica is running one."""
         project = self._projects.get(name)
         with lease.held(self._database, name, self._holder) as held:
             if held is None:
@@ -183,16 +183,16 @@ class Keeper:
                     self._folder_round(project, done)
             except SpecKitMemoryError as error:
                 done.problem = error.message
-            except OSError as error:  # of this machine: its disk, its processes
+            except OSError as error:  # a failure of this machine: disk or processes
                 done.problem = error.strerror or type(error).__name__
-            except Exception as error:  # a fault of ours ends this round, and no worker
+            except Exception as error:  # a bug ends this round, but not the worker
                 logger.exception("project %s", name)
                 done.problem = f"the server failed ({type(error).__name__}); its log says where"
             if done.problem is not None:
                 if name in self._opened:
                     self._opened[name].mirror.forget()
                 logger.warning("project %s: %s", name, done.problem)
-            if not held.lost.is_set():  # else the other replica reports
+            if not held.lost.is_set():  # otherwise the other replica reports
                 self._note(name, done, started)
             return done
 
@@ -232,7 +232,7 @@ class Keeper:
         opened = self._open(project, held)
         tips = opened.repository.fetch()
         if tips[project.branch] is None and project.branch_commit is not None:
-            # Renamed, or deleted by mistake: nobody removed what is in it.
+            # The branch was renamed, or deleted by mistake: that does not mean that its memories were removed.
             raise GitError(
                 f"the repository has no branch {project.branch} any more: what was in it stays found;"
                 " remove the project and add it with the branch that it has now"
@@ -267,7 +267,7 @@ class Keeper:
         if opened is not None:
             opened.mirror.require_lease = held.require
         if opened is not None and _same_source(opened.repository.project, project):
-            with self._database.transaction() as session:  # did another replica run a round meanwhile?
+            with self._database.transaction() as session:  # has another replica run a round in the meantime?
                 row = session.row(
                     "SELECT branch_commit, save_commit FROM served JOIN project ON id = project_id WHERE name = %s",
                     (project.name,),
@@ -294,7 +294,7 @@ class Keeper:
 
 @dataclass(slots=True)
 class _Delivery:
-    """Puts the accepted changes of one project into git, in as few pushes as it takes."""
+    """Puts the accepted changes of one project into git, in as few pushes as possible."""
 
     opened: _OpenProject
     lease: Lease
@@ -311,7 +311,7 @@ class _Delivery:
         return self.tips
 
     def _push(self, waiting: Sequence[Waiting]) -> bool:
-        """One push of these; True where there is a reason to go on at once."""
+        """Push these changes once; True if another push should follow at once."""
         repository = self.opened.repository
         project = repository.project
         expected = self.tips[project.save_branch]
@@ -344,7 +344,7 @@ class _Delivery:
         return True
 
     def _refused(self, waiting: Sequence[Waiting], error: GitError) -> bool:
-        """A push failed: try again on top of another push, or find the change that is refused, by halves."""
+        """Handle a failed push: retry on a moved branch, else bisect to find the change that is refused."""
         repository = self.opened.repository
         branch = repository.project.save_branch
         expected, self.tips = self.tips[branch], repository.fetch()

@@ -17,7 +17,7 @@ _PROJECT = "(SELECT id FROM project WHERE name = %s)"
 
 
 class Lease:
-    """Held, or lost to somebody else: asked before anything is pushed."""
+    """A lease that is held or was lost to another replica; checked before every push."""
 
     def __init__(self, database: TeamDatabase, project: str, holder: str, *, seconds: float = LEASE_SECONDS) -> None:
         self._database = database
@@ -27,7 +27,7 @@ class Lease:
         self.lost = threading.Event()
 
     def take(self) -> bool:
-        """Take it, or keep it for longer."""
+        """Take or extend the lease; False if another replica has it."""
         with self._database.transaction() as session:
             row = session.row(
                 "INSERT INTO lease (project_id, holder, held_until)"
@@ -39,7 +39,7 @@ class Lease:
         return row is not None
 
     def require(self) -> None:
-        """Raise unless it is held at this moment, by the server's clock."""
+        """Raise unless it is held now, by the database server's clock."""
         with self._database.transaction() as session:
             row = session.row(
                 f"SELECT 1 FROM lease WHERE holder = %s AND held_until > now() AND project_id = {_PROJECT}",
@@ -56,14 +56,14 @@ class Lease:
             )
 
     def renew(self, done: threading.Event) -> None:
-        """Heartbeat of a thread, until the work is done."""
+        """Extend the lease periodically, in a thread, until the work is done."""
         while not done.wait(self._seconds / 3):
             try:
                 if not self.take():
                     self.lost.set()
                     return
             except SpecKitMemoryError:
-                self.lost.set()  # who cannot say that it works does not
+                self.lost.set()  # a lease that cannot be extended counts as lost
                 return
 
 
@@ -71,7 +71,7 @@ class Lease:
 def held(
     database: TeamDatabase, project: str, holder: str, *, seconds: float = LEASE_SECONDS
 ) -> Iterator[Lease | None]:
-    """The lease of a project for the time of the block; None where another replica has it."""
+    """The lease of a project during the block; None if another replica has it."""
     lease = Lease(database, project, holder, seconds=seconds)
     if not lease.take():
         yield None

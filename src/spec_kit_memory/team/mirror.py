@@ -1,6 +1,6 @@
-"""Is the index in step with git? Blobs that discovery would find are copied to a private folder and scanned there.
+"""How is the index kept in step with git? Blobs that discovery would find are copied to a private folder and scanned.
 
-There is one way in: what is read from git is redacted, parsed and split like every other file. A path with a change
+So there is one way into the index: files from git are redacted, parsed and split like all others. A path with a change
 that is not in git yet is skipped, because the index is ahead of git there. Unusual entries in a tree are skipped.
 """
 
@@ -24,7 +24,7 @@ from spec_kit_memory.team.scratch import remove_folder
 
 __all__ = ["Brought", "Mirror"]
 
-AT_ONCE = 50  # files of one transaction
+AT_ONCE = 50  # files in one transaction
 _LONGEST = 1_000
 _LONGEST_PART = 255  # bytes
 _LFS = b"version https://git-lfs"
@@ -43,10 +43,10 @@ class Brought:
 
 
 class Mirror:
-    """`settings.root` is the private folder. Whoever holds the lease of the project has one.
+    """Updates the index from git for the holder of the project's lease. `settings.root` is the private folder.
 
-    `require_lease` raises where somebody else holds it by now, and is asked under the project's lock: who was stopped
-    for a minute would else bring the index in step with what git was then.
+    `require_lease` raises if another replica holds the lease by now. It is called under the project's lock: a process
+    that was suspended for a minute would otherwise bring the index back to an old state of git.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Mirror:
         self._index = index
         self._settings = settings
         self._sync = Sync(index, settings, now=now)
-        self._blobs: dict[str, str] | None = None  # path -> blob that the index has; None: not known yet
+        self._blobs: dict[str, str] | None = None  # path -> blob in the index; None: not known yet
 
     @property
     def settings(self) -> Settings:
@@ -76,7 +76,7 @@ class Mirror:
         return outbox
 
     def forget(self) -> None:
-        """Forget what is known of the index, as another replica may have changed it."""
+        """Discard the cached state of the index, as another replica may have changed it."""
         self._blobs = None
 
     def bring(self, branch: str | None, save_branch: str | None) -> Brought:
@@ -111,7 +111,7 @@ class Mirror:
             for path in some:
                 self.write(path, None)
             done = self._scan(some)
-            blobs |= {path: "" for path in some if path not in done}  # taken out once nothing is on its way
+            blobs |= {path: "" for path in some if path not in done}  # removed once no change is on its way
             brought.gone += len(done)
             brought.left += len(some) - len(done)
 
@@ -126,7 +126,7 @@ class Mirror:
         return free
 
     def move(self, old: str, new: str, data: bytes, *, also: Callable[[], None]) -> None:
-        """A memory gets another path, in one transaction with what else there is to write."""
+        """Change a memory's path, in one transaction with what `also` writes."""
         self.write(old, None)
         self.write(new, data)
         with self._index.together():
@@ -147,7 +147,7 @@ class Mirror:
         filesystem.replace(place, data, mode=0o600)
 
     def _make_way(self, place: Place) -> None:
-        """Remove a copy that is in the way: a file may have become a folder, or the other way round."""
+        """Remove a copy that blocks this place: a file may have become a folder, or the reverse."""
         above = [Place(place.base, place.names[:depth]) for depth in range(1, len(place.names))]
         for folder in above:
             if _kind(folder) is stat.S_ISREG:
@@ -159,7 +159,7 @@ class Mirror:
         return bool(self._index.documents.stored(path))
 
     def _indexed(self) -> dict[str, str]:
-        """What the index has that could come from git, whatever of it that was."""
+        """The indexed files that could come from git, with unknown blobs, so that all are compared."""
         stored = self._index.documents.stored()
         return {
             path: ""
@@ -170,7 +170,7 @@ class Mirror:
     # --- which files
 
     def _wanted(self, branch: str | None, save_branch: str | None, brought: Brought) -> dict[str, str]:
-        """Path -> blob: what the branch has, and over it what the save branch changed since the two parted."""
+        """Path -> blob: the branch's files, with the save branch's changes since their merge base applied to them."""
         is_memory = self._rules_of(branch or save_branch)
         commits = [commit for commit in dict.fromkeys((branch, save_branch)) if commit]
         trees = [self._memories(commit, is_memory, brought) for commit in commits]
@@ -188,9 +188,9 @@ class Mirror:
         return ours
 
     def _rules_of(self, commit: str | None) -> IsMemory:
-        """Discovery's, with what the repository's own configuration leaves out.
+        """The rules of discovery, with the excludes of the repository's own configuration.
 
-        What was saved through this server stays found though it lies there: it was acknowledged.
+        Files saved through this server are exempt from those excludes, because they were acknowledged.
         """
         read = self._settings
         if commit is not None and self._repository.has_file(commit, CONFIG):
@@ -230,7 +230,7 @@ class Mirror:
 
 
 def _kind(place: Place) -> Callable[[int], bool] | None:
-    """Which test of `stat` it passes; None: nothing is there."""
+    """The `stat` test of the folder or regular file at this place; None for anything else."""
     try:
         mode = filesystem.look(place).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -243,7 +243,7 @@ def _count(numbers: dict[str, int], kind: str) -> None:
 
 
 def _plain_name(name: bytes) -> str | None:
-    """The path, if it means the same on every system; else None."""
+    """The path, if it is valid and the same on every system; else None."""
     try:
         path = name.decode("utf-8")
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""How are the answers of several projects combined? By how well each result answers, whatever project it is in."""
+"""How are the answers of several projects combined? By the match of each result, regardless of its project."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ __all__ = ["joined_projects"]
 
 
 def joined_projects(answers: Mapping[str, SearchAnswer], *, limit: int) -> SearchAnswer:
-    """Scores are 100 · match of the best, so that they can be compared between projects; ties by name and rank.
+    """Merge by score, which is comparable between projects (the best has 100 · match); ties by name and rank.
 
-    Each project keeps its own order: a memory that supersedes another stands above it, whatever its score.
+    Each project keeps its own order: a memory that supersedes another ranks above it, whatever its score.
     """
     ranked = []
     for name, answer in answers.items():
         reached = float("inf")
         for rank, result in enumerate(answer.results):
-            reached = min(reached, result.score)  # never above what stands before it in its own project
+            reached = min(reached, result.score)  # never above an earlier result of its own project
             ranked.append((-reached, name, rank, replace(result, project=name)))
     results = tuple(row[3] for row in sorted(ranked, key=lambda row: row[:3])[:limit])
     first = next(iter(answers.values()))
@@ -62,6 +62,6 @@ def joined_projects(answers: Mapping[str, SearchAnswer], *, limit: int) -> Searc
 
 
 def _held_back(parts: list[HeldBack]) -> HeldBack:
-    """All counts together. The best are named by id, which is a project's own, so none is named here."""
+    """The sums of all counts. Ids are only unique within a project, so no result is named."""
     names = [field.name for field in fields(HeldBack) if field.name != "best"]
     return HeldBack(**{name: sum(getattr(part, name) for part in parts) for name in names})

@@ -33,7 +33,7 @@ from spec_kit_memory.workspace import Workspace, utc_now
 
 __all__ = ["CHECKOUT", "index_place", "open_project"]
 
-CHECKOUT = "served"  # all replicas see the same files: those of the repository
+CHECKOUT = "served"  # the same for all replicas, which see the same files
 
 
 def open_project(
@@ -44,8 +44,10 @@ def open_project(
     embedder: Embedder | None = None,
     now: Callable[[], datetime] = utc_now,
 ) -> Workspace:
-    """`settings` are the operator's: their root is the server's data folder, and what a repository says counts for
-    nothing. The workspace is closed by whoever opened it; `for_caller` gives it to each person."""
+    """Open a served project. The caller closes the workspace; `for_caller` makes a view of it for each person.
+
+    `settings` are the operator's: their root is the server's data folder; a repository's configuration is ignored.
+    """
     place = replace(index_place(database, project), memory_mb=settings.index.memory_mb)
     common = replace(settings, index=place, extra_paths=())
 
@@ -65,7 +67,7 @@ def index_place(database: TeamDatabase, project: Project) -> IndexPlace:
 
 
 class _Served(Workspace):
-    """A workspace of people elsewhere: an error tells them no folder of this machine."""
+    """A workspace of remote users: errors reveal no folder of this machine."""
 
     def _with_files(self, verb: Callable[[], Any], request: Request) -> Any:
         try:
@@ -87,7 +89,7 @@ def _within(text: str, root: str) -> str:
 
 
 class ServedWorkspace(_Served):
-    """A project whose files are not here; its copies go with it."""
+    """A project whose files are in git; its private copies are removed when it is closed."""
 
     def close(self) -> None:
         if self._closed or self._is_view:
@@ -97,8 +99,10 @@ class ServedWorkspace(_Served):
 
 
 class ServedFolder(_Served):
-    """A plain folder, whose files are the project. What people keep for themselves is in the index only: verbs that
-    would change files of it work on copies, as in a project that is in git."""
+    """A plain folder, whose files are the project.
+
+    Users' private notes are in the index only: verbs that change those work on copies, as in a project in git.
+    """
 
     def __init__(
         self,
@@ -117,7 +121,7 @@ class ServedFolder(_Served):
         super().close()
 
     def undo(self, /, *values: Any, **keywords: Any) -> UndoAnswer:
-        """The newest operation is named, so that one on a person's own notes is taken back where those are."""
+        """Resolve the newest operation first, so that one on private notes is undone on their copies."""
         operation = from_call(UndoRequest, values, keywords).operation
         if operation is None and (newest := next(iter(self.changes(limit=1).changes), None)):
             operation = newest.operation
@@ -144,12 +148,12 @@ class ServedFolder(_Served):
     def _is_own(self, memory_id: int) -> bool:
         try:
             return owner_of(self._runtime.store.documents.get(memory_id, any_presence=True).path) is not None
-        except MemoryNotFound:  # the verb says so
+        except MemoryNotFound:  # the verb itself reports it
             return False
 
 
 class _OwnNotes:
-    """The same project with copies in place of files; opened when somebody first changes notes of their own."""
+    """The same project with copies in place of files; opened when a user first changes private notes."""
 
     def __init__(self, with_copies: Callable[[], ServedWorkspace]) -> None:
         self._open = with_copies

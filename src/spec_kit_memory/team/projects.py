@@ -14,12 +14,12 @@ from spec_kit_memory.team.database import Row, TeamDatabase
 
 __all__ = ["Added", "Project", "Projects"]
 
-# What is safe as the name of a folder, in an address and in a log.
+# Safe as the name of a folder, in an address and in a log.
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 _TAKEN_NAMES = ("all", "constitutional", "folder")  # `projects: ["all"]`, memory://constitutional, memory://folder/X
-# As git has it: no part begins with a dot or a hyphen or ends in .lock, and nothing that a shell could misread.
+# Git's own rules: no part begins with a dot or a hyphen or ends in .lock, and no character has a meaning in shells.
 _BRANCH = re.compile(r"(?![-/])(?!.*(?:\.\.|@\{|//|/\.|\.lock(?:/|$)))[^\x00-\x20\x7f~^:?*\[\\]{1,200}(?<![./])")
-# Neither user nor host begins with a dash: ssh would take it for an option.
+# Neither user nor host begins with a dash: ssh would treat it as an option.
 _PART = r"[^\s\x00-\x1f/@-][^\s\x00-\x1f/@]*"
 _ADDRESS = re.compile(rf"(?:https|ssh)://(?:{_PART}@)?{_PART}(?:/[^\s\x00-\x1f]*)?")
 _SSH = re.compile(
@@ -33,7 +33,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """`name` is what `project_id` is everywhere. A plain folder has no branches: its files are the project."""
+    """`name` is the `project_id` everywhere. A plain folder has no branches: its files are the project."""
 
     name: str
     repository: str
@@ -44,14 +44,14 @@ class Project:
     synced_at: datetime | None = None  # when its repository was last read
     branch_commit: str | None = None
     save_commit: str | None = None
-    problem: str | None = None  # why the last round did not do all that it should
-    wanted_at: datetime | None = None  # somebody wants it read before its time
+    problem: str | None = None  # why the last round was incomplete
+    wanted_at: datetime | None = None  # when an early read was requested
 
 
 @dataclass(frozen=True, slots=True)
 class Added:
     project: Project
-    hook_secret: str  # shown once: what a git host signs its calls with
+    hook_secret: str  # shown once; the git host signs its webhook calls with it
 
 
 class Projects:
@@ -61,7 +61,7 @@ class Projects:
     def add(
         self, name: str, *, repository: str, branch: str = "main", save_branch: str | None = None, rotate: bool = False
     ) -> Added:
-        """Serve a project from now on. `rotate`: one that is served already gets a new secret for its calls."""
+        """Serve a project. `rotate` gives one that is served already a new webhook secret."""
         project = _checked(name, repository, branch, save_branch or branch)
         secret = secrets.token_urlsafe(32)
         with self._database.transaction() as session:
@@ -81,9 +81,9 @@ class Projects:
         return Added(self.get(name), secret)
 
     def remove(self, name: str) -> Project:
-        """Serve it no more. What its index has stays, and is there again when the project is added again.
+        """Stop serving it. Its index is kept, and is available again when the project is added again.
 
-        Its tokens lose their right to it: whatever is added under this name later is not theirs to see.
+        Its tokens lose their right to it, so that they do not apply to another project of this name later.
         """
         project = self.get(name)
         with self._database.transaction() as session:
@@ -113,7 +113,7 @@ class Projects:
         return None if row is None else _project(row)
 
     def hook_secret(self, name: str) -> str | None:
-        """What calls of the project's git host are signed with; None: there is no such project."""
+        """The secret that signs webhook calls for the project; None if there is no such project."""
         if not _NAME.fullmatch(name):
             return None
         with self._database.transaction() as session:
@@ -122,7 +122,7 @@ class Projects:
         return None if row is None else str(row[0])
 
     def waiting(self) -> dict[str, tuple[int, int]]:
-        """Of each project with something in its outbox: how many changes are on their way, and how many failed."""
+        """For each project with entries in its outbox: the numbers of waiting and of failed changes."""
         with self._database.transaction() as session:
             rows = session.rows(
                 "SELECT name, count(*) FILTER (WHERE stage = 'accepted'), count(*) FILTER (WHERE stage = 'failed')"
@@ -131,7 +131,7 @@ class Projects:
         return {str(name): (int(accepted), int(failed)) for name, accepted, failed in rows}
 
     def retry(self, name: str) -> int:
-        """Have what failed tried again, and what waits for its next try now; returns how many."""
+        """Make failed changes, and those that wait for a retry, due now; returns how many."""
         with self._database.transaction() as session:
             return session.execute(
                 "UPDATE outbox SET stage = 'accepted', due_at = now(), ended_at = NULL"
@@ -140,7 +140,7 @@ class Projects:
             )
 
     def discard(self, name: str) -> int:
-        """Give up what failed, and what waited behind it: what git says of these files holds. Returns how many."""
+        """Drop failed changes and those queued behind them, so that git's version applies; returns how many."""
         with self._database.transaction() as session:
             return session.execute(
                 "DELETE FROM outbox AS this USING outbox AS failed, project WHERE project.name = %s"
@@ -150,9 +150,10 @@ class Projects:
             )
 
     def want_sync(self, name: str, *, pause_seconds: float = 0.0) -> None:
-        """Have its repository read soon, by whichever replica looks after it; with a pause since it was last wanted.
+        """Request an early read of its repository by the replica that holds its lease.
 
-        Within the pause it is wanted for its end, once, whichever replicas are called: no push is forgotten.
+        With a pause, requests that follow the last one too closely are combined into one at the end of the pause,
+        for all replicas together, so that no push is missed.
         """
         with self._database.transaction() as session:
             session.execute(
@@ -184,7 +185,7 @@ def _checked(name: str, repository: str, branch: str, save_branch: str) -> Proje
 
 
 def is_address(repository: str) -> bool:
-    """An address that git may be given: nothing that it would take for an option or for a program to run."""
+    """Is this safe to pass to git as an address? It must not be read as an option or a program to run."""
     return bool(_ADDRESS.fullmatch(repository) or _SSH.fullmatch(repository))
 
 

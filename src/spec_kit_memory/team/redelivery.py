@@ -1,7 +1,7 @@
 """What happens to a memory whose commit was dropped from the branch? It is accepted again, or a person decides.
 
-A force push or a reset can drop a commit that was recorded as holding an operation. That its file is absent then is
-no removal: nobody removed it after it was there. Unclear cases stay in the index and are reported in health.
+A force push or a reset can drop a commit that was recorded as containing an operation. That its file is then absent is
+no removal: no later commit removed it. Unclear cases stay in the index and are reported in health.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from spec_kit_memory.team.repository import Repository
 
 __all__ = ["accept_dropped"]
 
-_REPEATED = 5  # version of the UUID of an operation that was made here, of the one that was dropped
+_REPEATED = 5  # UUID version of operations made here, whose id is derived from the dropped one
 
 
 def accept_dropped(repository: Repository, index: PostgresIndex, tips: Sequence[str | None]) -> None:
-    """`tips`: where the next commit goes, then what else is read. Before anything absent is taken out of the index."""
+    """Call it before absent files leave the index. `tips`: the parent of the next commit, then other heads."""
     outbox = index.outbox
     assert outbox is not None
     heads = [tip for tip in dict.fromkeys(tips) if tip]
@@ -36,7 +36,7 @@ def accept_dropped(repository: Repository, index: PostgresIndex, tips: Sequence[
     for row in rows:
         if row.commit not in dropped:
             continue
-        # Rebased, or merged as one commit: from now on it is in that commit, and who removes it later removes it.
+        # Rebased or squashed: record the new commit, so that a later removal of the file counts as one.
         holder = copies.get(row.id) or next((head for head in heads if repository.has(head, row.path)), None)
         if holder is not None:
             outbox.moved_to(row.sequence, holder)
@@ -47,7 +47,7 @@ def accept_dropped(repository: Repository, index: PostgresIndex, tips: Sequence[
 def _accept(repository: Repository, index: PostgresIndex, outbox: Outbox, row: InGit, heads: Sequence[str]) -> None:
     with index.together():
         if row.path in outbox.on_the_way():
-            return  # somebody was quicker: looked at again when that is settled
+            return  # another change is waiting: checked again once that is settled
         outbox.moved_to(row.sequence, heads[0] if heads else None)
         memory = index.documents.get(path=row.path)
         if memory is None or memory.path != row.path:
@@ -63,7 +63,7 @@ def _accept(repository: Repository, index: PostgresIndex, outbox: Outbox, row: I
 
 
 def _doubt(repository: Repository, row: InGit, memory: Memory, heads: Sequence[str]) -> str | None:
-    """Why it may be meant to be gone; None: whoever pushed that did not remove this file."""
+    """Why the file may have been removed on purpose, or cannot be restored; None if it was merely dropped."""
     if UUID(row.id).version == _REPEATED:
         return "that is the second time"
     if memory.redactions:

@@ -33,17 +33,17 @@ _UNREAD = "Could not read from remote repository"
 _ADVICE_ON_READING = ("Please make sure you have the correct access rights", "and the repository exists")
 _LIST = ("ls-tree", "-z", "--full-tree")
 _BLOCK = 4096
-_ENTRY_BYTES = 2_000  # of one line of a listing, on average at most
+_ENTRY_BYTES = 2_000  # the most per line of a listing, on average
 _MOST_PACK_FILES, _MOST_LOOSE_OBJECTS = 100, 7_000
 COMMITTER = "Spec Kit Memory"
 
 
 class GitError(AccessDenied):
-    """Git could not do what it should; the message is what it said."""
+    """A git command failed; the message is git's own."""
 
 
 class OccupiedError(GitError):
-    """Git has something else where a memory's file, or a folder above it, should be; `path` is where."""
+    """Git has something else at the path of a memory's file or a folder above it; `path` is where."""
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(message)
@@ -52,15 +52,15 @@ class OccupiedError(GitError):
 
 @dataclass(frozen=True, slots=True)
 class GitLimits:
-    seconds: float = 300.0  # of one command
+    seconds: float = 300.0  # for one command
     clone_bytes: int = 2 << 30
-    entries: int = 200_000  # of one tree
-    blob_bytes: int = 1 << 20  # as much as a memory may have
+    entries: int = 200_000  # in one tree
+    blob_bytes: int = 1 << 20  # the size limit of a memory
 
 
 @dataclass(frozen=True, slots=True)
 class TreeFile:
-    """A regular file of a tree; `name` are the bytes that git has."""
+    """A regular file of a tree; `name` is its path in bytes."""
 
     name: bytes
     blob: str
@@ -79,7 +79,7 @@ class Repository:
         self._domain = domain
         self._remote = project.repository
         self._is_file = not is_address(project.repository)
-        self._trailers: dict[str, tuple[str, dict[str, str]]] = {}  # key -> commit, and what its history has
+        self._trailers: dict[str, tuple[str, dict[str, str]]] = {}  # key -> commit, and the trailers in its history
 
     # --- commands
 
@@ -127,14 +127,14 @@ class Repository:
             "transfer.fsckObjects": "true",
             "fetch.fsckObjects": "true",
             "receive.fsckObjects": "true",
-            # What fsck warns of by name is skipped when the tree is read; only what is broken is refused.
+            # These findings do not refuse a fetch: such entries are skipped when a tree is read.
             **{f"fetch.fsck.{name}": "ignore" for name in _SKIPPED_WHEN_READ},
-            "core.bigFileThreshold": "16m",  # larger ones are streamed, not held
-            "fetch.unpackLimit": "1",  # what is transferred is one file, whose size is limited
+            "core.bigFileThreshold": "16m",  # larger ones are streamed, not held in memory
+            "fetch.unpackLimit": "1",  # a transfer is one pack file, whose size is limited
             "gc.auto": "0",
             "gc.autoDetach": "false",
             "maintenance.auto": "false",
-            "http.followRedirects": "false",  # what the operator gave for one host is not sent to another
+            "http.followRedirects": "false",  # credentials for one host are not sent to another
             "http.lowSpeedLimit": "1000",
             "http.lowSpeedTime": "60",
             "user.useConfigOnly": "true",
@@ -177,7 +177,7 @@ class Repository:
     # --- reading
 
     def fetch(self) -> dict[str, str | None]:
-        """Get the branches; returns the commit of each, None where the repository has no such branch."""
+        """Fetch the branches; returns the commit of each, None if the repository has no such branch."""
         make_private_folder(self.folder.parent)
         branches = list(dict.fromkeys((self.project.branch, self.project.save_branch)))
         listed = self._text(
@@ -196,7 +196,7 @@ class Repository:
         return tips
 
     def _make_clone(self, commit: str | None) -> None:
-        """With hashes of the kind that the repository has, which nobody can tell before its first commit."""
+        """Create the clone with the repository's hash algorithm, which is unknown before its first commit."""
         if (self.folder / "HEAD").is_file():
             if commit is None or len(commit) == self._hash_length():
                 return
@@ -220,8 +220,8 @@ class Repository:
         return text if _HASH.fullmatch(text) else None
 
     def _transfer(self, specs: Sequence[str]) -> None:
-        """Fetch these, and end it when the clone gets too large: it begins from nothing the next time."""
-        for name in self._packs():  # of a transfer that was ended
+        """Fetch these, and abort when the clone gets too large; the next fetch then starts from scratch."""
+        for name in self._packs():  # left by an aborted transfer
             if name.startswith("tmp_"):
                 filesystem.remove(Place(self._pack_folder, (name,)))
         most = self.limits.clone_bytes
@@ -243,15 +243,15 @@ class Repository:
         return self.folder / "objects" / "pack"
 
     def _packs(self) -> dict[str, int]:
-        """The files that hold what was transferred, with their sizes."""
+        """The pack files and their sizes."""
         try:
             return {entry.name: entry.stat().st_size for entry in os.scandir(self._pack_folder)}
         except FileNotFoundError:
             return {}
 
     def _tidy(self) -> None:
-        """Every fetch leaves a pack and every commit of ours some objects: now and then they become one pack."""
-        loose = self.folder / "objects" / "17"  # one of 256 folders that they are spread over
+        """Repack occasionally, as every fetch leaves a pack and every commit of ours some loose objects."""
+        loose = self.folder / "objects" / "17"  # one of the 256 folders of loose objects
         objects = len(list(loose.iterdir())) if loose.is_dir() else 0
         if len(self._packs()) > _MOST_PACK_FILES or objects > _MOST_LOOSE_OBJECTS // 256:
             self.run("gc", "--quiet")
@@ -271,7 +271,7 @@ class Repository:
         return entries, skipped
 
     def _listed(self, *arguments: str) -> Iterator[bytes]:
-        """All entries of a tree, however deep, unless there are too many: a small tree may unfold without end."""
+        """All entries of a tree, recursively. Raises if there are too many: a small tree may expand without end."""
         entries = self.limits.entries
         bounds = Bounds(self.limits.seconds, file_bytes=_BLOCK, output_bytes=entries * _ENTRY_BYTES, records=entries)
         try:
@@ -282,7 +282,7 @@ class Repository:
             raise
 
     def require_listable(self, commit: str) -> None:
-        """Raise where a tree has more entries than are read."""
+        """Raise if a tree has more entries than are read."""
         for _ in self._listed("--name-only", commit):
             return
 
@@ -304,8 +304,8 @@ class Repository:
                 yield wanted, out[end + 1 : at - 1]
 
     def blob_at(self, commit: str, path: str) -> bytes | None:
-        """The contents of one file; None where nothing is in the way of a file of that name."""
-        # With -t the folders on the way are listed as well, as far as there are any.
+        """The contents of one file; None if there is none. Raises if it is too large or no regular file."""
+        # With -t, existing folders above the path are listed as well.
         listed = [line.partition(b"\t") for line in self._lines(*_LIST, "-l", "-t", commit, "--", path)]
         entries = {name.decode("utf-8", "surrogateescape"): facts.decode().split() for facts, _, name in listed}
         if path not in entries:
@@ -319,25 +319,25 @@ class Repository:
         return next(iter(self.blobs([blob])))[1]
 
     def _require_folders(self, commit: str, path: str, *, present: Collection[str]) -> None:
-        """Raise where a file, link or submodule has the name of a folder above the path: writing would replace it."""
+        """Raise if a file, link or submodule has the name of a folder above the path: writing would replace it."""
         above = [folder.as_posix() for folder in PurePosixPath(path).parents][-2::-1]
         missing = next((folder for folder in above if folder not in present), None)
         if missing is not None and self.has(commit, missing):
             raise OccupiedError(missing, f"{missing} is no folder in git")
 
     def has(self, commit: str, path: str) -> bool:
-        """Is there anything of that name?"""
+        """Is there any entry at that path?"""
         return any(self._lines(*_LIST, commit, "--", path))
 
     def has_file(self, commit: str, path: str) -> bool:
-        """Is there a regular file of that name? No link is followed."""
+        """Is there a regular file at that path? No link is followed."""
         return any(line.split(b" ", 1)[0].decode() in _FILE_MODES for line in self._lines(*_LIST, commit, "--", path))
 
     def trailers(self, commit: str, key: str) -> dict[str, str]:
-        """The values of this trailer on the way to a commit -> the commit that has it.
+        """The values of this trailer in the history of a commit -> the commit that has it.
 
-        By ancestry alone, since dates of commits are what somebody's clock said. Only commits that are new since the
-        last look are read.
+        By ancestry alone, since commit dates depend on their author's clock. Only commits that are new since the last
+        call are read.
         """
         seen, earlier = self._trailers.get(key, (None, {}))
         if seen is None or not self.is_ancestor(seen, commit):
@@ -349,7 +349,7 @@ class Repository:
         for line in self._text("log", *only, form, "--end-of-options", *range_).splitlines():
             name, _, values = line.partition("\0")
             results |= {value.strip(): name for value in values.split(",") if value.strip()}
-        self._trailers[key] = commit, results | earlier  # of a trailer that was copied, the oldest commit counts
+        self._trailers[key] = commit, results | earlier  # for a trailer that was copied, the oldest commit counts
         return self._trailers[key][1]
 
     def touches(self, commit: str, path: str) -> bool:
@@ -358,7 +358,7 @@ class Repository:
         return any(self._lines("diff-tree", *plain, "--end-of-options", commit, "--", path))
 
     def has_commit(self, commit: str) -> bool:
-        """Is it in this clone?"""
+        """Is this commit in the clone?"""
         verified = ("rev-parse", "--quiet", "--verify", "--end-of-options", f"{commit}^{{commit}}")
         return bool(self.run(*verified, allowed=(0, 1, 128)).strip())
 
@@ -377,12 +377,12 @@ class Repository:
         return (set(commits) - present) | (present & set(outside.splitlines()))
 
     def changes(self, since: str, commit: str, path: str) -> bool:
-        """Is there a commit after the first one, on the way to the second, that has to do with this path?"""
+        """Does a commit in the history of `commit`, and not of `since`, change this path?"""
         range_ = ("--end-of-options", commit, f"^{since}", "--", path)
         return bool(self._text("rev-list", "--max-count=1", "--full-history", *range_))
 
     def merge_base(self, one: str, other: str) -> str | None:
-        """Where two commits parted; None where they have nothing in common."""
+        """The merge base of two commits; None if they have no common history."""
         bases = self.run("merge-base", "--end-of-options", one, other, allowed=(0, 1)).decode().split()
         return bases[0] if bases and _HASH.fullmatch(bases[0]) else None
 
@@ -415,13 +415,13 @@ class Repository:
         return self._text("commit-tree", tree, *parents, data=message.encode(), more=more)
 
     def _person(self, author: str | None) -> tuple[str, str]:
-        """The user's id, with nothing in it that git or a mail program would read otherwise."""
+        """The user's id as name and address, without characters that have a meaning to git or mail programs."""
         name = author or "server"
         escaped = re.sub(r"[^A-Za-z0-9._+-]", lambda found: f"={ord(found[0]):02X}", name)[:200].strip(".") or "server"
         return escaped, f"{escaped}@{self._domain}"
 
     def push(self, commit: str, *, branch: str, expected: str | None) -> None:
-        """Onto the branch, if it still is what is expected; nothing of anybody else's is replaced."""
+        """Push onto the branch if it is still at `expected`; no other commit is replaced."""
         lease = f"--force-with-lease=refs/heads/{branch}:{expected or ''}"
         self.run(
             "push", "--quiet", "--no-verify", "--atomic", lease, "--", self._remote, f"{commit}:refs/heads/{branch}"
@@ -429,7 +429,7 @@ class Repository:
         self.run("update-ref", f"refs/heads/{branch}", commit)
 
 
-# Names and modes that fsck would refuse a whole repository for; such entries are never written anywhere.
+# Checks of fsck that would refuse a whole repository for names, modes or dates; such entries are never written.
 _SKIPPED_WHEN_READ = (
     "hasDot", "hasDotdot", "hasDotgit", "fullPathname", "zeroPaddedFilemode", "badTimezone", "missingSpaceBeforeDate",
     "gitmodulesUrl", "gitmodulesPath", "gitmodulesName", "gitmodulesSymlink", "gitmodulesParse", "gitmodulesUpdate",
@@ -441,9 +441,9 @@ _SKIPPED_WHEN_READ = (
 
 
 def _reason(command: str, stderr: bytes) -> str:
-    """What git said, without credentials of an address, in one line."""
+    """Git's error message in one line, without credentials from an address."""
     lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
-    if any(_UNREAD in line for line in lines):  # what ssh said is the reason, and comes first
+    if any(_UNREAD in line for line in lines):  # the reason is the message of ssh, which comes first
         wanted = [line for line in lines if not line.startswith(_ADVICE_ON_READING)]
     else:
         wanted = [line for line in lines if line.startswith(("remote:", "fatal:", "error:", "!"))] or lines

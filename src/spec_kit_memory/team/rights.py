@@ -1,7 +1,7 @@
 """Who may do what in which project? Roles from static tokens or from claims, and the right that each verb needs.
 
-The lesser of what a token may do (its scope) and of what its user may do (the role in the project) holds. A project
-that somebody may not use and one that is not there are the same to them.
+The lesser of the token's rights (its scopes) and its user's (the role in the project) applies. Callers cannot
+distinguish a project that they may not use from one that does not exist.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _SCOPES: Mapping[str, Role] = {"memory:read": Role.READER, "memory:write": Role.
 
 
 def role_of_scopes(scopes: Iterable[str]) -> Role | None:
-    """The most that a token's scopes allow; None: not even reading, which everything needs."""
+    """The highest role that a token's scopes allow; None: not even reading, which every verb needs."""
     given = {_SCOPES[scope] for scope in scopes if scope in _SCOPES}
     if Role.READER not in given:
         return None
@@ -72,7 +72,7 @@ def scopes_of(role: Role | None) -> list[str]:
 
 
 def user_id(issuer: str, subject: str) -> str:
-    """The name of a person's namespace: theirs alone, the same for ever, and a folder on any file system."""
+    """The name of a user's namespace: unique, permanent, and valid as a folder on any file system."""
     readable = re.sub(r"[^a-z0-9]+", "-", subject.lower()).strip("-")[:40].strip("-")
     unique = hashlib.sha256(f"{issuer}\0{subject}".encode()).hexdigest()[:32]
     return f"{readable}-{unique}" if readable else unique
@@ -80,7 +80,7 @@ def user_id(issuer: str, subject: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Two issuers may know different people by one name, so both parts say who it is."""
+    """A user, identified by issuer and subject: two issuers may have different people of the same name."""
 
     issuer: str
     subject: str
@@ -90,18 +90,18 @@ class User:
         return user_id(self.issuer, self.subject)
 
     def __str__(self) -> str:
-        """As history and ledger have it. No issuer has an @ in it, so the last one separates the two."""
+        """The form in history and ledger. No issuer contains an @, so the last @ separates the two."""
         return f"{self.subject}@{self.issuer}"
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What one caller may do. `ceiling` is what the token may do at most, whatever its user may."""
+    """What one caller may do. `ceiling` is the highest role that the token allows, whatever its user's role."""
 
     user: User
     roles: Mapping[str, Role] = field(default_factory=dict)
     ceiling: Role | None = Role.ADMIN
-    operator: bool = False  # may read the server's own numbers, and nothing of any project
+    operator: bool = False  # may read the server's own metrics, and nothing in any project
 
     def role(self, project: str) -> Role | None:
         own = self.roles.get(project)
@@ -112,7 +112,7 @@ class Access:
         return sorted(name for name in self.roles if self.role(name) is not None)
 
     def choose(self, project: str | None) -> str:
-        """The project that a call is about."""
+        """The project that a call applies to."""
         names = self.projects
         if project is None:
             if len(names) == 1:
@@ -127,7 +127,7 @@ class Access:
         return project
 
     def choose_several(self, projects: Sequence[str]) -> list[str]:
-        """Those that are named, or `all` that this caller may read."""
+        """The named projects, or for `all` those that this caller may read."""
         if "all" in projects:
             return self.projects or [self.choose(None)]
         return [self.choose(name) for name in dict.fromkeys(projects)]
@@ -142,7 +142,7 @@ class Access:
         )
 
     def require(self, project: str, request: Request) -> None:
-        """Raise unless this caller may call the verb so, in that project."""
+        """Raise unless this caller may make this request in that project."""
         role, wanted = self.role(project), needed(request)
         if role is None:
             raise self.refusal(project)
@@ -155,8 +155,8 @@ class Access:
 
 # --- verbs -----------------------------------------------------------------------------------------
 
-# Every verb of `Workspace`, and the role that may call it. What changes the memories of everybody at once or cannot
-# be taken back is for admins.
+# Every verb of `Workspace`, and the role that may call it. Verbs that change the memories of all users at once
+# or cannot be undone are for admins.
 NEEDED: Mapping[str, Role] = {
     "search": Role.READER,
     "context": Role.READER,
@@ -196,7 +196,7 @@ NEEDED: Mapping[str, Role] = {
     "checkpoint_create": Role.WRITER,
     "chat_import": Role.WRITER,
     "chat_forget": Role.WRITER,
-    "trust": Role.ADMIN,  # what is vouched for may be a rule
+    "trust": Role.ADMIN,  # a trusted memory may become a rule
     "checkpoint_restore": Role.ADMIN,
     "checkpoint_delete": Role.ADMIN,
     "import_original": Role.ADMIN,
@@ -219,7 +219,7 @@ def needed(request: Request) -> Role:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Whoever has this value in this claim has the role in the project."""
+    """Users with this value in this claim have the role in the project."""
 
     claim: str
     value: str
@@ -232,7 +232,7 @@ class Grant:
 
 
 def read_grants(data: object) -> tuple[Grant, ...]:
-    """The server's mapping of claims to roles; every problem of it at once."""
+    """Parse the server's mapping of claims to roles; reports all problems at once."""
     problems: list[str] = []
     grants: list[Grant] = []
     for number, row in enumerate(data if isinstance(data, list) else [], start=1):

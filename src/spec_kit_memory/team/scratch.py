@@ -1,7 +1,7 @@
-"""Where does a verb find the files of a project that is only in git? In private copies of what the index has.
+"""Where does a verb find the files of a project that is only in git? In private copies made from the index.
 
-They are this process's own and can be deleted at any moment: a verb that changes files has those that it works on
-brought here before, and what it does to them is accepted only if nobody changed them meanwhile.
+They belong to this process and can be deleted at any moment: before a verb changes files, they are copied here, and its
+changes are accepted only if the originals have not changed in the meantime.
 """
 
 from __future__ import annotations
@@ -38,15 +38,17 @@ from spec_kit_memory.settings import Settings
 __all__ = ["ProjectCopies", "private_folder", "remove_folder"]
 
 _MOST_BYTES = 64 << 20
-_TRIES = 5  # while somebody else keeps moving a memory
+_TRIES = 5  # if others keep moving a memory
 
 _PREFIXES = ("mirror-", "scratch-")
-_locks: dict[Path, int] = {}  # of the folders of this process: descriptors, whose locks die with it
+_locks: dict[Path, int] = {}  # this process's folders -> descriptors, whose locks end with the process
 
 
 def private_folder(below: Path, prefix: str) -> Path:
-    """A new folder for this process alone. Those of processes that ended without removing theirs are removed, since
-    they may have in them what people keep for themselves."""
+    """A new folder for this process alone.
+
+    Folders that ended processes left are removed, since they may contain users' private notes.
+    """
     below.mkdir(parents=True, exist_ok=True, mode=0o700)
     real = Path(os.path.realpath(below))
     for other in real.iterdir():
@@ -61,7 +63,7 @@ def private_folder(below: Path, prefix: str) -> Path:
 
 
 def remove_folder(folder: Path) -> None:
-    """A private folder, and what lies beside it under its name."""
+    """Remove a private folder and the files next to it that begin with its name."""
     shutil.rmtree(folder, ignore_errors=True)
     descriptor = _locks.pop(folder, None)
     if descriptor is not None:
@@ -87,14 +89,14 @@ def _remove_unless_held(folder: Path) -> None:
 
 @dataclass(eq=False, slots=True)
 class _Turn:
-    paths: frozenset[str] | None  # None: all that there are
+    paths: frozenset[str] | None  # None: all paths
 
     def meets(self, other: _Turn) -> bool:
         return self.paths is None or other.paths is None or not self.paths.isdisjoint(other.paths)
 
 
 class Turns:
-    """Who works on which paths? A path is one thread's at a time, and who comes first is served first."""
+    """Locks on sets of paths: one thread at a time has a path, in order of arrival."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -161,13 +163,13 @@ class ProjectCopies:
 
     @contextmanager
     def _folder(self, folder: str) -> Iterator[None]:
-        with self._turns.taken(None):  # its own folders are taken away, too
+        with self._turns.taken(None):  # folders are removed as well
             self._bring(self._index.documents.find(Filter(spec_folder=folder)))
             yield
 
     @contextmanager
     def _all(self) -> Iterator[None]:
-        """What is live is here, and nothing else: a file that should be gone would stand in the way."""
+        """Copy all live memories and nothing else: a leftover file would be in the way."""
         with self._turns.taken(None):
             live = self._bring(self._index.documents.find(order="path"))
             for file in discover.discover(self._settings, count=False).files:
@@ -178,7 +180,7 @@ class ProjectCopies:
     def _memories(self, *ids: int) -> list[Memory]:
         copies = []
         for id_ in ids:
-            with suppress(MemoryNotFound):  # the verb says so, to a caller who may know
+            with suppress(MemoryNotFound):  # the verb itself reports it, to callers who may know
                 copies.append(self._index.documents.get(id_))
         return copies
 

@@ -20,7 +20,7 @@ from spec_kit_memory.team.rights import LOCAL, Access, Role, User
 
 __all__ = ["PREFIX", "StaticToken", "TokenCache", "Tokens", "read_duration", "token_from"]
 
-PREFIX = "skmt_"  # so that scanners for secrets know one when they see it
+PREFIX = "skmt_"  # so that secret scanners recognise tokens
 OPERATOR = "operator"
 BELIEVED_SECONDS = 2.0  # a revoked token must be refused within 5
 _MOST_BELIEVED = 10_000
@@ -69,7 +69,7 @@ class Tokens:
     def create(
         self, user: str, *, projects: Sequence[str], role: str, expires: timedelta | None = None
     ) -> tuple[StaticToken, str]:
-        """A new token and its secret, which is nowhere else."""
+        """Create a token; returns it with its secret, which is not stored."""
         if not _SUBJECT.fullmatch(user):
             raise BadParameter(f"{user!r} is no name for a user.", hint="Up to 200 characters, without @.")
         names = list(dict.fromkeys(projects))
@@ -109,14 +109,14 @@ class Tokens:
         return token_from(row)
 
     def check(self, secret: str) -> StaticToken | None:
-        """The token that this is, if it holds now."""
+        """The token with this secret, if it is valid now."""
         with self._database.transaction() as session:
             sql = f"SELECT {_COLUMNS} FROM token WHERE digest = %s AND revoked_at IS NULL"
             row = session.row(f"{sql} AND (expires_at IS NULL OR expires_at > now())", (_digest(secret),))
         return None if row is None else token_from(row)
 
     def people(self, projects: Sequence[str]) -> dict[str, dict[str, str]]:
-        """Who may use these projects by a static token: roles by user, by project."""
+        """The users with static tokens for these projects: roles by user, by project."""
         people_by_project: dict[str, dict[str, str]] = {name: {} for name in projects}
         with self._database.transaction() as session:
             rows = session.rows(
@@ -138,7 +138,7 @@ def token_from(row: Row) -> StaticToken:
 
 
 class TokenCache:
-    """What was seen of tokens a moment ago, so that not every request waits for the database."""
+    """Recently read tokens, so that not every request waits for the database."""
 
     def __init__(self, tokens: Tokens, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._tokens = tokens

@@ -22,7 +22,7 @@ _COLUMNS = "token.id, subject, projects, role, created_at, expires_at, revoked_a
 
 
 def csrf_of(cookie: str) -> str:
-    """What every change of a session carries: made of its cookie, which no script and no other site can read."""
+    """The CSRF token that every change in a session sends, derived from its cookie, which other sites cannot read."""
     return hmac.new(cookie.encode("utf-8", "replace"), b"csrf", hashlib.sha256).hexdigest()
 
 
@@ -43,7 +43,7 @@ class Visits:
         self._database = database
 
     def begin(self, token: StaticToken) -> str:
-        """The cookie of a new session. It is always a new one: nobody can prepare a session for somebody else."""
+        """Begin a session; returns its cookie, always a new one, so that none can be prepared for another user."""
         cookie = secrets.token_urlsafe(32)
         with self._database.transaction() as session:
             session.execute("DELETE FROM visit WHERE until < now()")
@@ -54,7 +54,7 @@ class Visits:
         return cookie
 
     def token(self, cookie: str) -> StaticToken | None:
-        """The token that this session began with, if both hold now."""
+        """The token that this session began with, if both are still valid."""
         with self._database.transaction() as session:
             row = session.row(
                 f"SELECT {_COLUMNS} FROM visit JOIN token ON token.id = token_id WHERE visit.digest = %s"
@@ -83,7 +83,7 @@ class Visits:
         return list(json.loads(row[0]))
 
     def outgoing(self, project: str, *, limit: int = 100) -> Sequence[Outgoing]:
-        """What of a project is not in git yet, the oldest first."""
+        """The changes of a project that are not in git yet, oldest first."""
         with self._database.transaction() as session:
             session.row(
                 "SELECT set_config('skm.project', (SELECT id FROM project WHERE name = %s)::text, true)", (project,)

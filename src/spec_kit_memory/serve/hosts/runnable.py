@@ -1,8 +1,8 @@
-"""May a program that a host's configuration names be run, to see whether it works?
+"""May a program that a host's configuration names be run, to test whether it works?
 
-The user's own configuration may name what it likes. A project's own may have come with a clone, and then name any
-program, or ours with any command and any variables. So it is run only if the entry
-sets no variables, and either the words are those that install writes or the file is as our install left it.
+The user's own configuration may name any program. A project's may have come with a clone, and could name any program,
+or ours with any command and variables. So that one is run only if the entry sets no variables, and either its words are
+those that install writes or the file is as our install left it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from spec_kit_memory.serve.hosts.formats import File, Host, HostPlace, content_o
 
 __all__ = ["SAFE_PATH", "may_run_hook", "may_start_server"]
 
-# For an interpreter that is started in the project: no module of the project is taken for one of ours.
+# For an interpreter that is started in the project, so that it imports no module of the project instead of ours.
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}
 
 
@@ -37,7 +37,7 @@ def may_run_hook(words: Sequence[str], file: File, host: Host, place: HostPlace)
 
 
 def _after_our_program(words: Sequence[str], place: HostPlace) -> list[str]:
-    """What follows our program; nothing if another one is named."""
+    """The arguments after our program; empty if another program is named."""
     program = place.command
     found = programs.find(words[0], place.environ) if words else None
     is_ours = found is not None and (found, *words[1 : len(program)]) == program

@@ -1,4 +1,4 @@
-"""Whose token is it, and what may they do in which project? Static and access tokens alike end in an `Access`."""
+"""Whose token is it, and what may its user do in which project? Both static and access tokens yield an `Access`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OPERATOR = "spec-kit-memory/operator"
 
 
 class ServedNames:
-    """The projects that there are, looked up now and then: a removed one is gone for everybody within seconds."""
+    """The names of the served projects, cached briefly: a removed one disappears for all callers within seconds."""
 
     def __init__(self, projects: Projects, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._projects = projects
@@ -46,7 +46,7 @@ class ServedNames:
 
 @dataclass(frozen=True)
 class TeamChecker:
-    """The SDK's `TokenVerifier` of a team server. Rights are looked up with each request."""
+    """The SDK's `TokenVerifier` for a team server. Rights are looked up with each request."""
 
     tokens: TokenCache
     names: ServedNames
@@ -65,7 +65,7 @@ class TeamChecker:
         return self.tokens.check(secret)
 
     def access(self, token: StaticToken) -> Access:
-        """Of a static token, in the projects that there are now."""
+        """The access of a static token, in the projects that exist now."""
         given, names = token.access, self.names()
         roles = {name: role for name, role in given.roles.items() if name in names}
         return Access(given.user, roles, operator=given.operator)
@@ -74,7 +74,7 @@ class TeamChecker:
         token = self.token(secret)
         if token is None:
             return None
-        # Scopes limit nothing here: unlike a sign-in, a static token cannot be given more of them. Its role decides.
+        # Scopes limit nothing here: a static token, unlike a sign-in, cannot obtain more of them. Its role decides.
         return _access_token(self.access(token), scopes=scopes_of(Role.ADMIN))
 
     def _signed_in(self, access: AccessToken) -> AccessToken:
@@ -97,7 +97,7 @@ def _access_token(access: Access, *, scopes: Sequence[str], expires_at: int | No
 
 
 def access_of(ctx: Any) -> Access:
-    """What the sender of a request may do; the scopes of its token are the most that it may."""
+    """The access of a request's sender, limited by the scopes of its token."""
     user = ctx.request.scope.get("user") if ctx.request is not None else None
     if not isinstance(user, AuthenticatedUser):
         raise AccessDenied("Nobody is signed in.", hint="Send a token.")
