@@ -86,6 +86,8 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class PutResult:
+    """What `Documents.put` did."""
+
     memory_id: int
     created: bool
     changed: bool  # the text changed
@@ -118,6 +120,8 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class BadFile:
+    """A file that could not be read, and why."""
+
     path: str
     code: str
     message: str
@@ -147,6 +151,8 @@ class TableReport:
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
+    """The result of `Care.rebuild`."""
+
     kept: Path  # the previous index file; Path() if the index is not a file
     tables: Mapping[str, TableReport]
 
@@ -283,7 +289,9 @@ class Outbox(Protocol):
         """The delivery state of the last change of each path; paths without changes are left out."""
         ...
 
-    def backlog(self) -> Backlog: ...
+    def backlog(self) -> Backlog:
+        """The pending changes of the whole project, and what blocks them."""
+        ...
 
 
 class StateFiles(Protocol):
@@ -293,13 +301,22 @@ class StateFiles(Protocol):
         """The names of all state files of a kind, with their sizes in bytes."""
         ...
 
-    def parts(self, kind: str, name: str) -> Iterator[bytes]: ...
+    def parts(self, kind: str, name: str) -> Iterator[bytes]:
+        """The contents of a state file, in pieces."""
+        ...
+
     def writing(self, kind: str, name: str) -> AbstractContextManager[Callable[[bytes], None]]:
         """Write a state file in pieces. It appears when the block is left; if the block fails, not at all."""
         ...
 
-    def remove(self, kind: str, name: str) -> bool: ...
-    def alone(self, kind: str) -> AbstractContextManager[None]: ...
+    def remove(self, kind: str, name: str) -> bool:
+        """Delete a state file; False if there was none."""
+        ...
+
+    def alone(self, kind: str) -> AbstractContextManager[None]:
+        """A lock: only one process of the checkout at a time can hold it for the same kind of files."""
+        ...
+
     def seconds_left(self, name: str, at: datetime, *, pause_seconds: int) -> float:
         """Seconds until this task may run again. 0: run it now; a pause has begun, and no other caller gets 0."""
         ...
@@ -402,7 +419,10 @@ class Documents(Protocol):
         """
         ...
 
-    def triggers(self) -> list[tuple[int, str]]: ...
+    def triggers(self) -> list[tuple[int, str]]:
+        """Memory id and trigger phrase, for every phrase of the visible live memories."""
+        ...
+
     def match(self, terms: Sequence[str], where: Filter, limit: int) -> list[RawHit]:
         """Passages with any of the terms, which come from `core.words.for_query`; a term with spaces is a phrase.
 
@@ -442,14 +462,20 @@ class Record(Protocol):
 
         A new link gets the given id if that is free.
 
-        `put` creates the links that front matter declares, also later, when their target appears.
+        Links declared in front matter are made by `put`: at once if the target exists, else when it appears.
         """
         ...
 
-    def drop_link(self, link_id: int, change: Change) -> Link: ...
+    def drop_link(self, link_id: int, change: Change) -> Link:
+        """Delete a link and return it. One that front matter declares is refused."""
+        ...
+
     def links(
         self, memory_ids: Sequence[int] | None = None, *, relations: Collection[Relation] | None = None
-    ) -> list[Link]: ...
+    ) -> list[Link]:
+        """Links whose ends are both live and visible. With ids: those that start or end at one of them."""
+        ...
+
     def history(
         self,
         memory_id: int | None = None,
@@ -499,8 +525,13 @@ class Vectors(Protocol):
         """Record why these passages have no vector; without hashes, why none can be made at all (None: they can)."""
         ...
 
-    def match(self, vector: Any, where: Filter, limit: int) -> list[RawHit]: ...
-    def token_states(self, passage_ids: Sequence[int]) -> dict[int, bytes]: ...
+    def match(self, vector: Any, where: Filter, limit: int) -> list[RawHit]:
+        """The passages whose vectors are nearest to this one."""
+        ...
+
+    def token_states(self, passage_ids: Sequence[int]) -> dict[int, bytes]:
+        """Token states by passage id; passages without any are left out."""
+        ...
 
 
 class Care(Protocol):
@@ -523,7 +554,10 @@ class Care(Protocol):
         """Remarks on all live memories, or on these, ordered by path; of all kinds, or of one."""
         ...
 
-    def bad_files(self) -> list[BadFile]: ...
+    def bad_files(self) -> list[BadFile]:
+        """The files that the last scans could not read, ordered by path."""
+        ...
+
     def snapshot(self, where: Filter = EVERYTHING) -> Generator[Mapping[str, Any], None, None]:
         """A consistent snapshot, row by row. Close it: until then the write-ahead log cannot shrink."""
         ...

@@ -153,6 +153,7 @@ def unpack(blob: bytes) -> str:
 
 
 def plain(value: Any) -> str:
+    """Compact JSON with sorted keys, so that equal values have equal texts."""
     return _JSON.encode(value)
 
 

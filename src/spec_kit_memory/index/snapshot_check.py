@@ -52,6 +52,7 @@ class Plan:
 
 
 def read(rows: Iterable[Mapping[str, Any]]) -> Plan:
+    """Read and check all rows of a checkpoint; raises RestoreFailed if anything is wrong."""
     plan = Plan()
     for number, row in enumerate(rows):
         try:
@@ -167,6 +168,7 @@ def _read_session(plan: Plan, row: Mapping[str, Any]) -> None:
 
 
 def _judge(plan: Plan) -> None:
+    """Check what no single row shows: duplicate memories, and links whose ends are missing."""
     ids = [saved.row["id"] for saved in plan.memories]
     paths = [saved.row["path"] for saved in plan.memories]
     if len(set(ids)) != len(ids) or len(set(paths)) != len(paths):

@@ -33,7 +33,7 @@ B = 0.75
 FULL_WORDS = 6
 _KEEP_BYTES = 48_000_000
 _WARM_WORDS = 300
-_SAMPLED = 16  # every how many passages the sample takes one
+_SAMPLED = 16  # step of the sample of scores
 _SAMPLE = 200  # memories in the sample for the most common words
 _MOST_DELTA = 4_000  # passages added since a word was read; with more, reading the whole word again is faster
 

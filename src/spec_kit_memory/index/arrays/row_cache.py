@@ -156,7 +156,7 @@ class _Shelf(Generic[Value]):
 
     @property
     def is_full(self) -> bool:
-        """Is it at least nearly full, so that a further value might remove others?"""
+        """Is it nearly full, so that further values might remove others?"""
         return 10 * self._weight > 9 * self._most
 
     def _make_room(self) -> None:

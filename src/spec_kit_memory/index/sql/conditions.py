@@ -41,6 +41,7 @@ _LAST_USED = (
 
 
 def visible(scope: Scope | None) -> Condition:
+    """The memories that a scope may see; None: all."""
     if scope is None:
         return "true", []
     parts: list[Condition] = [_only(scope.user, "memory.owner"), _only(scope.project, "memory.project")]

@@ -34,6 +34,7 @@ ORDER BY coalesce(memory.id = CAST(:number AS bigint), false) DESC, memory.path 
 
 
 def replace(connection: Connection, memory_id: int, path: str, claimed: Sequence[LinkClaim]) -> None:
+    """Store the claims of a memory in place of its earlier ones, and resolve them."""
     connection.execute("DELETE FROM claim WHERE claim.project_id = @p AND memory_id = ?", (memory_id,))
     connection.executemany(
         "INSERT INTO claim (project_id, memory_id, ordinal, relation, target, sibling, inward, strength)"

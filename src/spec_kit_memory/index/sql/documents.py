@@ -192,6 +192,7 @@ def allowed(scope: Scope | None, memory: Memory) -> bool:
 
 
 def require(connection: Connection, scope: Scope | None, memory_id: int, *, live: bool = True) -> Memory:
+    """The memory with this id; MemoryNotFound if the scope must not see it or, with `live`, it is not live."""
     memory = load(connection, memory_id)
     if memory is None or not allowed(scope, memory) or (live and memory.presence is not Presence.LIVE):
         raise not_found(memory_id)
@@ -443,6 +444,7 @@ def _make_room(connection: Connection, recorder: Recorder, before: Memory | None
 
 
 def keep_text(connection: Connection, content_hash: str, text: str) -> None:
+    """Store a text under its hash, unless it is stored already."""
     is_stored = connection.execute(
         "SELECT 1 FROM content WHERE content.project_id = @p AND hash = ?", (content_hash,)
     ).get
@@ -567,6 +569,7 @@ def take_out(
     mutation: Mutation = Mutation.DELETE,
     also: tuple[int, ...] = (),
 ) -> None:
+    """Make a memory gone or forgotten: remove it from search and record that."""
     if memory.presence is Presence.LIVE:
         connection.text_index.hide(connection, memory.id)
     forgotten = memory.fingerprint if presence is Presence.FORGOTTEN else None
@@ -578,6 +581,7 @@ def take_out(
 
 
 def record_citations(connection: Connection, cited: Mapping[int, Citations]) -> None:
+    """Store which files the current texts of these memories cite."""
     recorder = Recorder(connection)
     for memory_id, one in cited.items():
         files = [[rows.clean(file.path), file.hash, file.size, file.commit] for file in one.files]

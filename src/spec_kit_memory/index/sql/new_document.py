@@ -44,6 +44,7 @@ def is_unknown(connection: Connection, entry: Entry) -> bool:
 
 
 def index(connection: Connection, recorder: Recorder, entry: Entry) -> PutResult:
+    """Write a document for which `is_unknown` is true as a new memory."""
     at, trusted = rows.moment(recorder.at or 0), entry.source.vouched
     attributes = rows.merged(rows.attributes_json(entry.attributes), {}, trusted=trusted)
     plain = rows.attributes_json(attributes)

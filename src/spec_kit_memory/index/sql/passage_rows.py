@@ -15,6 +15,7 @@ TOKENIZER = ("porter", ["unicode61", "remove_diacritics", "2"])  # of FTS5, as i
 
 
 def stored_for(connection: Connection, memory_id: int) -> list[StoredPassage]:
+    """The stored passages of a memory, in order."""
     sql = f"SELECT {rows.PASSAGE} FROM passage WHERE passage.project_id = @p AND memory_id = ? ORDER BY ordinal"
     return [rows.passage_from(row) for row in connection.execute(sql, (memory_id,))]
 
@@ -48,6 +49,7 @@ def _is_same_place(old: StoredPassage, new: Passage) -> bool:
 
 
 def headings(passage: Passage) -> str:
+    """The headings of a passage as its row stores them."""
     return rows.clean(rows.plain(list(passage.headings))) if passage.headings else "[]"
 
 
@@ -72,4 +74,5 @@ def with_texts(connection: Connection, memory_id: int, text: str) -> list[Passag
 
 
 def cut(lines: Sequence[str], passage: StoredPassage) -> str:
+    """The text of a stored passage, cut from the lines of its memory."""
     return long_lines.text_of(lines, passage)

@@ -37,6 +37,7 @@ _ORDERS = {
 
 
 def not_found(memory_id: int | str) -> MemoryNotFound:
+    """The error for a memory that does not exist or that the scope must not see."""
     return MemoryNotFound(f"there is no memory {memory_id}", hint=advise("list-ids"), memoryId=memory_id)
 
 

@@ -82,7 +82,7 @@ class Record(View):
         return memory
 
     def use(self, counts: Mapping[int, float], at: datetime) -> None:
-        """Ignores ids that are unknown or outside the scope: use is counted later, and a memory may be gone by then."""
+        """Ignores ids that are unknown or outside the scope, because use is recorded after the answer was given."""
         seen, bound = conditions.visible(self._scope)
         with self._database.writing(aside=True) as connection:
             used = connection.raised("used")

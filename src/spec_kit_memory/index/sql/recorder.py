@@ -27,6 +27,7 @@ _LOAD = f"SELECT {conditions.MEMORY} WHERE memory.project_id = @p AND memory.id 
 
 
 def load(connection: Connection, memory_id: int) -> Memory | None:
+    """The memory with this id in any state, regardless of scope."""
     row = connection.execute(_LOAD, (memory_id,)).fetchone()
     return rows.memory_from(row) if row else None
 

@@ -30,7 +30,7 @@ __all__ = [
     "old_sessions",
 ]
 
-_SESSION_DAYS = 30  # a session that was not used for so long is deleted
+_SESSION_DAYS = 30  # a session that was not used for this long is deleted
 Fault = tuple[str, str, str]  # the name of the check, what to count, and the code of the finding
 
 LIVE = "SELECT id FROM memory WHERE project_id = @p AND presence = 'live'"

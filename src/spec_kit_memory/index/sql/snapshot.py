@@ -75,6 +75,7 @@ def _memories(connection: Connection, scope: Scope | None, where: Filter) -> lis
 
 
 def memory_row(connection: Connection, memory: Memory) -> dict[str, Any]:
+    """The row of a memory in a checkpoint."""
     vouched, raw_hash, size, mtime_ns, seen_ns, attributes_text, said_trusted, warnings, text, overrides = first(
         connection, _OWN, (memory.id,)
     )

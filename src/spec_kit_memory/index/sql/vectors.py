@@ -143,6 +143,7 @@ class Vectors(View):
 
 
 def current(connection: Connection) -> Model | None:
+    """The model whose vectors the index holds."""
     row = connection.execute(
         "SELECT name, dimensions, weights_hash FROM model WHERE project_id = @p ORDER BY id DESC LIMIT 1"
     ).fetchone()
