@@ -75,6 +75,7 @@ def test_an_answer_is_right_or_an_error_whatever_cannot_be_read(root: Path, name
                 message = _told(ask(workspace))
             except SpecKitMemoryError as error:
                 message = wanted if error.code in REFUSALS else f"{error.code} {error}"
-            assert message == wanted, (at, calls.names[at - 1 : at])
+            # A list goes on without what it could not read, and gives the reason.
+            assert message == wanted or os.strerror(BROKEN) in message, (at, calls.names[at - 1 : at])
             calls.armed = False
             assert _told(ask(workspace)) == wanted, f"after call {at} failed once"

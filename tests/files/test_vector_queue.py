@@ -185,7 +185,7 @@ def test_while_another_process_embeds_this_one_waits_and_takes_over_when_it_dies
         assert other.stdout is not None
         assert other.stdout.readline().strip() == "held"
         left = embed_pending(store, Recording(), settings=settings, wait=False)
-        assert "another process" in left.stopped
+        assert left.stopped == "busy"
         results = []
         thread = threading.Thread(target=lambda: results.append(embed_pending(store, Recording(), settings=settings)))
         thread.start()

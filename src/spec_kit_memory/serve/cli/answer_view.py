@@ -498,7 +498,7 @@ def _changed_link(before: object, after: object) -> str:
 def _checkpoints(answer: answers.CheckpointListAnswer, *, now: datetime) -> Iterator[Block]:
     rows = tuple(
         (
-            f"{checkpoint.name} (damaged)" if checkpoint.problem else checkpoint.name,
+            f"{checkpoint.name} (unusable)" if checkpoint.problem else checkpoint.name,
             checkpoint.spec_folder or "all",
             str(checkpoint.memories),
             size(checkpoint.size_bytes),
