@@ -47,7 +47,7 @@ def record_missing(
     places: Sequence[MemoryFile] | Sequence[Path] | None,
     changed: bool,
 ) -> None:
-    """After a scan, record citations of what it and older versions indexed. `before` is the state before the scan."""
+    """After a scan, record the citations that are still missing. `before` is what was stored before the scan."""
     if not changed and not any(map(_is_due, before.values())):
         return
     below = None if places is None else [place.path for place in places if isinstance(place, MemoryFile)]
@@ -114,7 +114,7 @@ def _could_be_below(settings: Settings, parts: tuple[str, ...]) -> bool:
 
 
 class _Then:
-    """What files held when notes were written."""
+    """The contents that files had when notes were written."""
 
     def __init__(
         self, settings: Settings, history: History | None, cited_by_note: Mapping[str, tuple[str, ...]]

@@ -219,7 +219,7 @@ def _refuse(settings: Settings, name: str, mode: int) -> None:
                 f"{path} is a link to {real}, outside the workspace",
                 hint="remove the link; what belongs there is made again",
             )
-        if real.is_dir():  # files are removed in our folders: none of them is another one of the workspace
+        if real.is_dir():  # files in our folders are removed, so none may be another folder
             raise AccessDenied(f"{path} is a link to {real}", hint="remove the link; the folder is made again")
     elif not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise AccessDenied(f"{path} is neither a file nor a folder", hint="remove it; it is made again where needed")

@@ -290,7 +290,7 @@ class Changes:
         self.made: list[_Job] = []
 
     def make(self, *steps: Step) -> None:
-        """Move these files into place."""
+        """Apply these steps: move their files into place."""
         for step in steps:
             job = self._jobs[id(step)]
             self.made.append(job)
@@ -444,7 +444,7 @@ def _recorded(settings: Settings, scope: Scope, operation_id: str, steps: Sequen
 
 
 def _claim_record(settings: Settings, operation_id: str) -> JournalRecord:
-    """Retry, as a recovery may take a new record, before it is locked, for a dead one and remove it."""
+    """Create and lock a record, with retries: a recovery may mistake an unlocked new one for dead and remove it."""
     for _ in range(TRIES):
         record = journal.take(settings, operation_id)
         if record is not None:
@@ -479,7 +479,7 @@ def _prepare(jobs: Collection[_Job], steps: Sequence[Step], stack: ExitStack) ->
 
 
 def _is_undone(step: Step) -> bool:
-    """Is the file as it was before that step?"""
+    """Is the file in its state before that step?"""
     if isinstance(step, FileMove):
         return _digest(step.source) == step.digest and not filesystem.exists(step.target)
     return _digest(step.place) == step.before

@@ -20,7 +20,7 @@ __all__ = ["Located", "head", "located", "read"]
 
 LARGEST = 1_000_000
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-# Git's own rules: no part begins with a dot or ends in .lock, and no character has a meaning in paths or shells.
+# Git's own rules: no part begins with a dot or ends in .lock, and none of the characters that git forbids.
 _REF = re.compile(r"refs(?:/(?![.])[^\x00-\x20\x7f~^:?*\[\\/]+(?<![.])(?<![.]lock)){2,}")
 _WORKTREE = re.compile(r"^[ \t]*+worktree[ \t]*+=[ \t]*+(\S(?:.*\S)?)\s*$", re.MULTILINE)
 

@@ -519,7 +519,7 @@ class Sync(SingleFiles):
                         continue
                     gone.append(path)
                     heir = self._store.documents.vanish(path, scan.change)
-                    if heir:  # it is read before the next one goes
+                    if heir:  # it is read before the next one is taken out
                         break
             for path in gone:
                 scan.ids.pop(path, None)

@@ -42,7 +42,7 @@ def decide(file: MemoryFile | None, stored: Stored | None, *, force: bool = Fals
 
 
 def _is_misplaced(file: MemoryFile, stored: Stored) -> bool:
-    """Is it stored under another folder or owner than its path says? Then those who may see it do not, or others do."""
+    """Is it stored under another folder or owner than its path says? Then some who may see it do not, or others do."""
     moved_folder = file.spec_folder is not None and file.spec_folder != stored.spec_folder
     return moved_folder or file.owner != stored.owner or stored.project is not None  # a file belongs to no project
 

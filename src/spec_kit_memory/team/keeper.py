@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 INTERVAL_SECONDS = 60.0  # between two fetches without a request
 LOOK_SECONDS = 1.0
 WORKERS = 4  # projects processed at once, so that a slow repository delays only itself
-_TRIES = 5  # if others keep pushing
+_TRIES = 5  # pushes per round, if others keep pushing
 _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 600.0
 
 Step = Callable[[str], None]
@@ -72,7 +72,7 @@ class Round:
 
 @dataclass(slots=True)
 class _OpenProject:
-    """A project in git, as this replica has it open."""
+    """What this replica keeps open for a project in git."""
 
     index: PostgresIndex
     repository: Repository
@@ -80,7 +80,7 @@ class _OpenProject:
 
 
 class Keeper:
-    """`settings` are the operator's; their root is the server's data folder."""
+    """Runs the rounds of all projects. `settings` are the operator's; their root is the server's data folder."""
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ __all__ = ["Added", "Project", "Projects"]
 # Safe as the name of a folder, in an address and in a log.
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 _TAKEN_NAMES = ("all", "constitutional", "folder")  # `projects: ["all"]`, memory://constitutional, memory://folder/X
-# Git's own rules: no part begins with a dot or a hyphen or ends in .lock, and no character has a meaning in shells.
+# Close to git's own rules: no hyphen at the start, no part that ends in .lock, no character that git forbids.
 _BRANCH = re.compile(r"(?![-/])(?!.*(?:\.\.|@\{|//|/\.|\.lock(?:/|$)))[^\x00-\x20\x7f~^:?*\[\\]{1,200}(?<![./])")
 # Neither user nor host begins with a dash: ssh would treat it as an option.
 _PART = r"[^\s\x00-\x1f/@-][^\s\x00-\x1f/@]*"

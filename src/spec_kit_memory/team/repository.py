@@ -39,7 +39,7 @@ COMMITTER = "Spec Kit Memory"
 
 
 class GitError(AccessDenied):
-    """A git command failed; the message is git's own."""
+    """A git command failed, or its result cannot be used; the message gives the reason."""
 
 
 class OccupiedError(GitError):
@@ -243,7 +243,7 @@ class Repository:
         return self.folder / "objects" / "pack"
 
     def _packs(self) -> dict[str, int]:
-        """The pack files and their sizes."""
+        """The files in the pack folder, including those of aborted transfers, and their sizes."""
         try:
             return {entry.name: entry.stat().st_size for entry in os.scandir(self._pack_folder)}
         except FileNotFoundError:
@@ -336,8 +336,8 @@ class Repository:
     def trailers(self, commit: str, key: str) -> dict[str, str]:
         """The values of this trailer in the history of a commit -> the commit that has it.
 
-        By ancestry alone, since commit dates depend on their author's clock. Only commits that are new since the last
-        call are read.
+        By ancestry alone, since commit dates come from clocks that may be wrong. Only commits that are new since the
+        last call are read.
         """
         seen, earlier = self._trailers.get(key, (None, {}))
         if seen is None or not self.is_ancestor(seen, commit):
@@ -367,7 +367,7 @@ class Repository:
         return one == other or (self.has_commit(one) and self.merge_base(one, other) == one)
 
     def not_in(self, heads: Sequence[str], commits: Collection[str]) -> set[str]:
-        """Those of the commits that are in the history of none of the heads."""
+        """Those of `commits` that are not in the history of any of the heads."""
         if not commits:
             return set()
         listed = self._text("cat-file", "--batch-check", data="".join(f"{one}\n" for one in commits).encode())

@@ -38,7 +38,7 @@ from spec_kit_memory.settings import Settings
 __all__ = ["ProjectCopies", "private_folder", "remove_folder"]
 
 _MOST_BYTES = 64 << 20
-_TRIES = 5  # if others keep moving a memory
+_TRIES = 5  # attempts, if others keep moving a memory
 
 _PREFIXES = ("mirror-", "scratch-")
 _locks: dict[Path, int] = {}  # this process's folders -> descriptors, whose locks end with the process
