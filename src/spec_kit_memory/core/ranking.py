@@ -56,11 +56,11 @@ class MemoryFactors(NamedTuple):
     """The factors that all passages of one memory share, each 0 to 1. A tuple because each query creates hundreds."""
 
     tier: Tier
-    recency: float = 1.0  # the decay factor; 1.0 where decay is left out
+    recency: float = 1.0  # the decay factor; 1.0 without decay
     keywords: float = 0.0  # `KeywordShare`
     usage: float = 0.0  # `usage.boost`, 0 to 0.4
-    best_relevance: float = 1.0  # of all candidates of the query
-    closeness: int = 1  # the power by which importance and recency fade below the best; 1: the plain formula
+    best_relevance: float = 1.0  # the highest relevance among the candidates of the query
+    closeness: int = 1  # the power that reduces importance and recency below the best match; 1: the plain formula
 
 
 class Scored(NamedTuple):
@@ -78,7 +78,7 @@ class Scored(NamedTuple):
     texts: tuple[float, ...] = ()  # the share of each text of the question in the relevance, if there are several
 
     def scaled(self, factor: float) -> Scored:
-        """The score and all of its parts multiplied by `factor`, as they are shown."""
+        """The score and its `by_` parts multiplied by `factor`, as they are shown."""
         return Scored(
             self.score * factor,
             self.relevance,

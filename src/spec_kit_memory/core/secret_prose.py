@@ -200,7 +200,7 @@ _CODE = Pattern(
 )
 _GROUPS = Pattern(
     r"(?=[a-z ]{0,14}\b[b-df-hj-np-tv-xz]{4}\b)[a-z]{4}(?: [a-z]{4}){3}(?![a-z])"
-)  # an app's own password
+)  # an app password: four groups of four letters
 _CODES = Pattern(
     r"s?(?:[ \t][^\n:]{0,40})?:[^\n]{0,400}"
     r"(?:\n[ \t>]{0,8}(?:[-*+]|\d{1,2}[.)])?[ \t]{0,4}`?[A-Za-z0-9][A-Za-z0-9 -]{3,40}`?[ \t\r]{0,4}(?=\n|\Z)){0,20}"

@@ -1,1 +1,1 @@
-"""What can be asked of a workspace? One module per family of verbs, functions over `Runtime`."""
+"""What can a workspace do? One module per family of verbs, with functions that take a `Runtime`."""

@@ -281,7 +281,7 @@ def _rest(memories: Sequence[Memory], moved: Sequence[str], *, accepts: bool) ->
 
 
 def trust(runtime: Runtime, request: TrustRequest) -> UpdateAnswer:
-    """A person vouches for a memory of a chat or custom source. Never reachable by a tool."""
+    """Mark a memory of a chat or custom source as trusted, or not, on behalf of a person. No tool can call this."""
     target, trusted = request.target, request.trusted
     if isinstance(target, int):
         memory = runtime.store.documents.get(target)
@@ -304,7 +304,7 @@ def trust(runtime: Runtime, request: TrustRequest) -> UpdateAnswer:
             memory.id, runtime.change("trust" if trusted else "trust revoked", done), vouched=trusted
         )
         if memory.source is Source.CUSTOM:
-            # Its front matter counts now (or no longer): read it again.
+            # Its front matter now counts, or no longer counts, so the file is indexed again.
             change = runtime.change("trusted text read again", done)
             runtime.sync.index_file(paths.absolute(runtime.settings, memory.path), change)
     after = runtime.read_again(replace(memory, trusted=trusted))

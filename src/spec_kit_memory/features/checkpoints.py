@@ -70,7 +70,7 @@ def _shelf(runtime: Runtime) -> CheckpointShelf:
 
 
 def create(runtime: Runtime, request: CheckpointCreateRequest) -> CheckpointAnswer:
-    """Make a snapshot under a new name."""
+    """Create a snapshot under a new name."""
     folder = clean_folder(request.spec_folder) if request.spec_folder else None
     if folder is not None and not runtime.store.documents.count(Filter(spec_folder=folder)):
         raise BadSpecFolder(f"spec folder {folder} has no memories", hint=runtime.meant_folder(folder))
@@ -161,7 +161,7 @@ def _make(
         existing, _ = shelf.headers(_shelf(runtime), scope)
         used_names = {checkpoint.name for checkpoint in existing}
         name = _free(name, used_names) if automatic else name
-        # A file that cannot be read may be of a newer version: it is not written over.
+        # A file that cannot be read may be from a newer version, so it is not overwritten.
         if name in used_names or shelf.place_of(_shelf(runtime), name, scope).exists():
             raise CheckpointExists(
                 f"there is a checkpoint {name!r} already", hint="choose another name, or delete that one first"
@@ -283,7 +283,7 @@ def find(runtime: Runtime, name: str) -> OpenedCheckpoint:
     if matching:
         return shelf.read(matching[0].place)
     for error in bad:
-        # The header cannot be read, but the file is the one that this name would have.
+        # The header cannot be read, but the file has the path that belongs to this name.
         if error.details.get("path") == str(shelf.place_of(_shelf(runtime), spelled, scope)):
             raise error
     names = ", ".join(checkpoint.name for checkpoint in existing[:5])
@@ -360,7 +360,7 @@ def _diff_hints(header: Checkpoint, used: int) -> Iterable[Text]:
 
 @dataclass(slots=True)
 class _Compared:
-    """What a diff looks at: the memories and links of a snapshot."""
+    """The parts of a snapshot that a diff compares: its memories and links."""
 
     instance: str
     memories: list[dict[str, Any]]

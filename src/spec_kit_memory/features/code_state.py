@@ -1,6 +1,6 @@
 """Does the code that memories name still look as it did when they were written?
 
-This is checked after every cache, because files change without notifying the index. The result fits the budget.
+This is never cached with an answer, because files change without notifying the index. The result fits the budget.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def _count(thing: Any) -> int:
 
 
 def _without_announcements(clipped: str) -> str:
-    """A clipped text without headings and tags at its end, as what follows them was cut."""
+    """A clipped text without the headings and tags at its end, as the text that follows them was cut off."""
     lines = clipped.rstrip().split("\n")
     while lines and (not lines[-1].strip() or lines[-1].lstrip().startswith(("#", "<!--"))):
         lines.pop()
@@ -54,7 +54,7 @@ def _without_announcements(clipped: str) -> str:
 
 @dataclass
 class _Page:
-    """The text of the context while it is put together; its answer never exceeds the token budget."""
+    """Assembles the text of the context; the answer never exceeds the token budget."""
 
     budget: int
     beside: int = 0  # tokens of the answer besides its text and parts
@@ -71,7 +71,8 @@ class _Page:
     def add(
         self, kind: str, memory: Memory, text: str, *, most: int | None = None, passage: StoredPassage | None = None
     ) -> bool:
-        """Add a piece if it fits, clipped to `most` tokens. `passage`: the passage that it is, if all of it fits."""
+        """Add a piece if it fits, clipped to `most` tokens. `passage`: the passage with this text, which counts as sent
+        if it is not clipped."""
         head = f"**{memory.title}** (#{memory.id}, {memory.path})\n"
         part = ContextPart(kind=kind, id=memory.id, title=memory.title, tokens=self.budget)
         room = self.budget - self._with(head, part)
@@ -160,7 +161,7 @@ def _loading(runtime: Runtime, prompt: str | None, session_id: str | None) -> st
 
 
 def _rules(runtime: Runtime, page: _Page, prompt: str, budget: int, already_sent: Set[str]) -> list[str]:
-    """Add the rules that this session was not sent yet; returns the marks to remember them by."""
+    """Add the rules that this session was not sent yet; returns their marks, so that they are sent once."""
     triggered = {match.memory_id for match in runtime.matcher().match(prompt)} if prompt else set()
     rules = {m.id: m for m in runtime.rules() if sessions.is_due(m, already_sent, triggered=m.id in triggered)}
     if not rules:
@@ -178,7 +179,7 @@ def _rules(runtime: Runtime, page: _Page, prompt: str, budget: int, already_sent
     page.heading("## Rules")
     ruled = packing.rules(texts, budget=packing.rules_budget(budget), measure=tokens.count)
     shown_ids = [id_ for id_, text in ruled.shown if page.add("rule", rules[id_], text)]
-    # Memories that the prompt triggers get a part of their own below.
+    # Memories that the prompt triggers have their own part below.
     named_ids = page.name("Also: ", [rules[id_] for id_ in ruled.named if id_ not in triggered])
     marks = [sessions.rule_mark(rules[id_], text=True) for id_ in shown_ids]
     return marks + [sessions.rule_mark(memory, text=False) for memory in named_ids]
@@ -208,7 +209,7 @@ def _folder(
     budget: int,
     decided: dict[int, _Decided],
 ) -> None:
-    """The state of the spec folder, by its newest memory."""
+    """Add the state of the spec folder, according to its newest memory."""
     page.heading(f"## {folder}")
     text = runtime.store.documents.text(newest.id)
     summary = sessions.body(text) if loading == "auto" else _standing(text)
@@ -216,7 +217,7 @@ def _folder(
 
 
 def _newest(runtime: Runtime, folder: str) -> list[Memory]:
-    """The memories saved last in the folder that are still valid; its spec documents where there are none."""
+    """The memories saved last in the folder that are still valid; its spec documents if there are none."""
     for source in (Source.MEMORY, None):
         memories = runtime.store.documents.find(Filter(spec_folder=folder, source=source))
         if newest := [memory for memory in memories if sessions.may_surface(runtime, memory)][:OFFERS]:
@@ -225,7 +226,7 @@ def _newest(runtime: Runtime, folder: str) -> list[Memory]:
 
 
 def _offers(newest: Sequence[Memory], *, most: int) -> list[Offer]:
-    """The choices to offer a person, as nothing is loaded without consent; by id alone where room is short."""
+    """The choices to offer a person, as nothing is loaded without consent; only ids if there is little room."""
     if not newest:
         return []
     offers = [
@@ -261,7 +262,7 @@ class _Decided:
 
 
 def _decided_on(runtime: Runtime, request: ContextRequest, folder: str | None) -> dict[int, _Decided]:
-    """Decisions that concern the prompt or the topic of the folder: sections and memories of that type."""
+    """Decisions that concern the prompt or the topic of the folder: sections of decisions, and decision memories."""
     topic = request.prompt or (folder or "").replace("-", " ").replace("/", " ")
     search_request = SearchRequest(query=topic, also=request.also, spec_folder=folder, include_constitutional=False)
     decided: dict[int, _Decided] = {}
@@ -315,7 +316,7 @@ def _nearest(runtime: Runtime, page: _Page, request: ContextRequest, folder: str
 
 
 def _words(runtime: Runtime, result: searching.RankedMemory) -> tuple[StoredPassage, str] | None:
-    """The text of its best passage that is more than a heading."""
+    """The text of the best passage that has more than a heading."""
     lines = runtime.opened(result.memory).lines
     passages = ((p, sessions.without_tags(long_lines.text_of(lines, p))) for p in result.matched)
     return next(((passage, words) for passage, words in passages if words.strip()), None)

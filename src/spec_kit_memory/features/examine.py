@@ -1,4 +1,4 @@
-"""What is known about one memory? For a person who assesses it: viewing does not count as use."""
+"""What does the index have about one memory? For a person who assesses it, so viewing does not count as use."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def recency(runtime: Runtime, memory: Memory, now: datetime) -> float:
 
 
 def _sections(document: Any) -> Iterator[Section]:
-    """Anchors where they are, headings elsewhere, in the order of the text."""
+    """The sections by anchors, and by headings outside of them, in the order of the text."""
     levels = {heading.first_line: heading for heading in document.headings}
     anchored_lines = {line for anchor in document.anchors for line in range(anchor.first_line, anchor.last_line + 1)}
     rows = [Section(id=a.id, title=_title(a, levels), level=2, first_line=a.first_line, last_line=a.last_line)

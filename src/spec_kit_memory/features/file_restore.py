@@ -41,7 +41,7 @@ class Filed:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """What the file of one row needs, if that row is restored."""
+    """The write that the file of one row needs if that row is restored."""
 
     path: str
     content_hash: str

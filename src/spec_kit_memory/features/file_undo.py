@@ -1,8 +1,8 @@
 """How is a file restored to its state before an operation?
 
 The operation says which bytes were there before and after, by their hash. A file is changed only if it is still as
-the operation left it: a later edit is never overwritten. What is taken away goes to the trash. Nothing is changed
-here: what has to be done is planned as steps of `files.file_changes`.
+the operation left it: a later edit is never overwritten. A removed file goes to the trash. Nothing is changed here: the
+changes are planned as steps of `files.file_changes`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Former:
 
 
 def obstacle(runtime: Runtime, former: Former) -> Text:
-    """Why the file cannot be put back; "" where it can, or is back already."""
+    """Why the file cannot be restored; "" if it can, or has been restored already."""
     file = former.file
     present = _present(runtime, file)
     if _is_back(file, present):
@@ -77,7 +77,7 @@ def _put_one_back(runtime: Runtime, former: Former, drawer: str) -> Step | None:
     trashed = _trashed(runtime, file)
     if present is None and file.trash is not None and trashed is not None and filesystem.exists(trashed):
         return file_changes.recall(runtime.settings, file.path, scope=runtime.scope, trash_name=file.trash)
-    # What is replaced is recorded: it is what the operation wrote.
+    # The replaced text is the one that the operation wrote, so it is recorded.
     data = _bytes_before(runtime, former) or b""
     return file_changes.write(runtime.settings, file.path, data, scope=runtime.scope)
 
@@ -104,9 +104,9 @@ def _trashed(runtime: Runtime, file: FileChange) -> Place | None:
 
 
 def _bytes_before(runtime: Runtime, former: Former) -> bytes | None:
-    """From the trash, else from recorded text that has those bytes. 0.1 did not note which bytes they were.
+    """The file's former bytes, from the trash or else from recorded text with the same hash; 0.1 recorded no hash.
 
-    Where there is no file at all, recorded text with other line ends is better than none.
+    If the operation removed the file, recorded text with other line ends is better than none.
     """
     file, trashed = former.file, _trashed(runtime, former.file)
     contents = [disk.read_bytes(trashed)[0]] if trashed is not None and filesystem.exists(trashed) else []

@@ -166,7 +166,7 @@ def text_of(runtime: Runtime, text: str, *, old: Memory, new: Memory) -> str:
 
 
 def _changes(old: Memory, new: Memory, new_document: Document, old_document: Document) -> dict[str, Any]:
-    """What front matter must say of both: the phrases and questions of both, the higher tier, the later end."""
+    """The merged front matter: the phrases and questions of both, the higher tier, the later expiry."""
     changes: dict[str, Any] = {}
     triggers = {phrase.casefold(): phrase for phrase in (*old.attributes.triggers, *new_document.front.triggers)}
     added = [phrase for phrase in triggers.values() if phrase not in new_document.front.triggers]

@@ -1,4 +1,4 @@
-"""Is there already a memory that says nearly the same?
+"""Is there already a memory with nearly the same text?
 
 Candidates come from the text index; the score compares runs of words (`core.similar`), without the template text
 that our saves share. Nothing is merged unless the caller requested it.

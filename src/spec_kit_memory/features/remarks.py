@@ -1,4 +1,4 @@
-"""Which notes accompany a memory wherever it is shown? Why search holds it back, and what is wrong with it."""
+"""Which remarks are shown with a memory? Why search holds it back, and which problems it has."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def foreign_vectors(runtime: Runtime, dimensions: int | None = None) -> Text:
 
 
 def of(runtime: Runtime, memories: Sequence[Memory], *, slips: bool = False) -> dict[int, tuple[Text, ...]]:
-    """Each memory's problems; with `slips` also what is wrong in its file."""
+    """Each memory's problems; with `slips` also the errors in its file."""
     remarks: dict[int, list[Text]] = {memory.id: [] for memory in memories}
     for memory in memories:
         reason = held_back(runtime, memory)

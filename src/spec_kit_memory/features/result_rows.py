@@ -24,7 +24,7 @@ __all__ = ["ResultBuilder"]
 
 # The fields of a result that are left out where there is no room, the most useful first.
 OPTIONAL_FIELDS = ("id", "match", "title", "spec_folder", "created_at")
-# Where the caller names no budget, an answer ends at about this many tokens, though more was found.
+# If the caller sets no budget, an answer ends at about this many tokens, even if more was found.
 ENOUGH_TOKENS = 1500
 
 
@@ -367,7 +367,7 @@ class ResultBuilder:
 
 
 def _has_text(line: str) -> bool:
-    """Does a line have text, and is no heading or tag?"""
+    """Does a line have text, other than a heading or a tag?"""
     return bool(line.strip()) and not line.lstrip().startswith(("#", "<!--"))
 
 

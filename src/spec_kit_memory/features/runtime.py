@@ -217,7 +217,7 @@ class Shelf:
         with self._lock:
             cached = self._opened_texts.pop(content_hash, None)
             if cached is not None:
-                self._opened_texts[content_hash] = cached  # the last used is the last to go
+                self._opened_texts[content_hash] = cached  # the most recently used entry is evicted last
                 return cached
         return self.put(content_hash, read())
 
@@ -334,7 +334,7 @@ class SharedParts:
     def view(self, scope: Scope) -> ScopeView:
         with self._viewing:
             view = self._views.pop(scope, None) or ScopeView(self.whole.within(scope), scope)
-            self._views[scope] = view  # the last used is the last to go
+            self._views[scope] = view  # the most recently used entry is evicted last
             if len(self._views) > MOST_VIEWS:
                 del self._views[next(iter(self._views))]
             return view

@@ -578,7 +578,7 @@ def _pairs(links: Sequence[Link], relation: Relation) -> dict[int, list[int]]:
     return pairs
 
 
-# --- what was held back --------------------------------------------------------
+# --- matches that are held back ------------------------------------------------
 
 
 def _held_back(

@@ -194,7 +194,7 @@ def _body(document: Document) -> str:
     return "\n".join(document.text.split("\n")[document.body_first_line - 1 :]).strip()
 
 
-# --- in words --------------------------------------------------------------------
+# --- outcome and advice ----------------------------------------------------------
 
 
 def _outcome(request: Request, ranking: Ranking, results: Sequence[RankedMemory], shown_count: int) -> Advice:

@@ -266,7 +266,7 @@ def _beside(runtime: Runtime, memory: Memory) -> file_changes.Write:
 
 
 def _formers(runtime: Runtime, step: UndoStep, memory: Memory) -> list[Former]:
-    """The files of a step with the former text of their memory, unless it was redacted."""
+    """The files of a step, with the former text of their memory unless it was redacted."""
     hashes = [step.before.get("content_hash")] if not memory.redactions else []
     texts = tuple(
         text for hash_ in hashes if hash_ and (text := runtime.store.documents.text(content_hash=hash_)) is not None

@@ -3,8 +3,8 @@
 Starting a thread delays a search by up to a millisecond, so a few idle threads per process wait for the next work.
 Not a pool of the standard library: it would not survive a fork, and the process would wait for it without limit.
 
-When the process ends, it waits a limited time for running work: a thread that returns from a model after the
-interpreter has shut down aborts the whole process, although everything was answered.
+When the process ends, it waits a limited time for running work: if a thread returns from a model after Python has shut
+down, the whole process aborts, although everything was answered.
 """
 
 from __future__ import annotations
