@@ -35,7 +35,7 @@ _WRITTEN = (Source.MEMORY, Source.CONSTITUTIONAL, Source.SPEC)
 
 
 def update(runtime: Runtime, request: UpdateRequest, *, part_of: operation.Operation | None = None) -> UpdateAnswer:
-    """Change only the given fields; `part_of` is the operation that this change is undone with."""
+    """Change only the given fields; `part_of` is the operation that it belongs to, and is undone with."""
     memory_id = request.id
     file_changes.settle_dead(runtime.settings, runtime.whole)
     freshness.refresh(runtime, runtime.store.documents.get(memory_id).path)

@@ -33,7 +33,7 @@ RETRY_SECONDS = 30.0
 STOP_SECONDS = 10.0  # for all of them together
 # How long a call waits for the files to be read again after the index was deleted or replaced.
 SETTLE_SECONDS = 2.0
-_READ_AHEAD, _AT_ONCE = 10_000, 500  # memories
+_READ_AHEAD, _AT_ONCE = 10_000, 500  # memories to preload, in total and per query
 # After so many passages and seconds, the pace of embedding is known well enough for an estimate.
 LEAST_STEPS, LEAST_SECONDS = 128, 5.0
 

@@ -107,7 +107,7 @@ def _hints(imported: Mapping[int, Any], bad_lines: int) -> tuple[Text, ...]:
 
 
 def save_transcript(runtime: Runtime, file_path: str, *, dry_run: bool = False) -> SaveAnswer:
-    """Saving a transcript: inside the allowed paths, like any file that a tool names."""
+    """Save a transcript. It must be inside the allowed paths, like any file that a tool names."""
     path = paths.contained(runtime.settings, file_path, scope=runtime.scope)
     transcript = chat_transcripts.read_transcript(path, noise_patterns=runtime.settings.noise, now=runtime.now())
     titles = ""

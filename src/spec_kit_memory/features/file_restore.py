@@ -139,7 +139,7 @@ def write_back(
     filed = Filed()
     for file in planned.files:
         memory = runtime.store.documents.get(path=file.path)
-        # A memory that was kept because it is newer keeps its file too.
+        # A memory that the restore kept because it is newer keeps its file too.
         if memory is None or memory.path != file.path or memory.content_hash != file.content_hash:
             continue
         if file.problem:

@@ -108,7 +108,7 @@ def _matched(runtime: Runtime, original: OriginalData) -> dict[str, tuple[Origin
 
 
 def _take_use(runtime: Runtime, old: OriginalMemory, memory: Memory, digest: str) -> None:
-    """Import use. The ledger entry is written first, so use is never counted twice; after a crash, at worst never."""
+    """Import use. The ledger entry is written first, so a crash may lose counts of use but never doubles them."""
     confidence = old.confidence if old.validation_count else memory.confidence
     count = memory.validation_count + old.validation_count
     runtime.store.record.amend(memory.id, _change(runtime, digest, "use"), validation=(confidence, count))

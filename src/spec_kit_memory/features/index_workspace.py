@@ -57,7 +57,7 @@ def index(runtime: Runtime, request: IndexRequest) -> IndexAnswer:
         _cool_down(runtime)
     started = time.perf_counter()
     rebuilt: Rebuilt | None = None
-    if request.rebuild:  # of all files, or those of other folders would be missing from the new index
+    if request.rebuild:  # always of all files: otherwise other folders would be missing from the new index
         change = runtime.change("rebuild")
         rebuilt, report = runtime.sync.rebuild(change, progress=request.progress, cancel=request.cancelled)
     else:

@@ -91,7 +91,7 @@ class RankedMemory:
         self.matched = matched  # its passages, best first
         self.shared = shared
         self.scoring = scoring
-        self.total = total  # of the best passage, by the formula alone
+        self.total = total  # the score of the best passage by the formula alone
         self.concepts = _NO_COUNTS
         self.superseded_by: tuple[int, ...] = ()
         self.contradicts: tuple[int, ...] = ()
@@ -133,7 +133,7 @@ class RankedMemory:
 
     @property
     def match(self) -> float | None:
-        """How well it answers, 0 to 1; None where that cannot be computed."""
+        """How well the memory answers, 0 to 1; None where that cannot be computed."""
         return self.matches.get(self.matched[0].id)
 
     @property

@@ -45,7 +45,7 @@ _LOCK_SECONDS = 30.0
 _WAITING = (VectorStatus.PENDING, VectorStatus.RETRY)
 EMBEDDED_NOW = 5
 LATEST_ROWS = 20
-LATEST_ENTRIES = 2_000  # a scan of a large project writes thousands; a list for people need not walk through them all
+LATEST_ENTRIES = 2_000  # a scan of a large project writes thousands, and a list for people need not read them all
 _CALLED = {"validate": "validation", "unlink": "link"}  # in answers
 
 
@@ -98,7 +98,7 @@ def changes(runtime: Runtime, request: ChangesRequest) -> ChangesAnswer:
     if memory_id is not None and not _was_changed(runtime, memory_id):
         return ChangesAnswer(outcome=outcome("nothing-to-undo"), changes=())
     head = next(runtime.whole.record.ledger(last=True), None)
-    key = (memory_id, request.limit, head.hash if head else "")  # an undo is an entry, too
+    key = (memory_id, request.limit, head.hash if head else "")  # an undo adds an entry too
     cached = runtime.view.changes
     if cached is None or cached[0] != key:
         cached = runtime.view.changes = (key, _changes(runtime, request))
