@@ -600,7 +600,7 @@ class Database:
 
     @contextmanager
     def apart(self) -> Iterator[Connection]:
-        """A read transaction of its own for long reads that are fetched piece by piece, with one snapshot."""
+        """A separate read transaction with one snapshot, for long reads that are fetched in parts."""
         with self.translated(), self._transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
             yield connection
 

@@ -18,7 +18,7 @@ from spec_kit_memory.index.sql.view import View
 __all__ = ["InGit", "Outbox", "Waiting"]
 
 MOST_LATE = 20
-MOST_AT_ONCE = 200  # operations of one round
+MOST_AT_ONCE = 200  # operations per round of the worker
 
 _DELIVERY = "path, stage, accepted_at, reason, branch, commit, tries"
 

@@ -376,7 +376,7 @@ class Database:
                 return
             if size < _LEAST_BYTES and self.path.exists():  # SQLite would discard its log
                 raise self._cut_off()
-            connection = self._connect_again()  # one that has not begun to read
+            connection = self._connect_again()  # a new one, which has not begun to read
             try:
                 self._require_all_pages(connection)
             finally:

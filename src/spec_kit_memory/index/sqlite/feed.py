@@ -189,7 +189,7 @@ def _whole(connection: Connection, word: str) -> tuple[Ints, Ints]:
 
 
 def _since(connection: Connection, term: str, after: int) -> tuple[Ints, Ints]:
-    """Occurrences of a word or phrase in later passages, counted by our SQL function `skm_times`.
+    """Occurrences of a word or phrase in passages after this id, counted by our SQL function `skm_times`.
 
     The term is passed unstemmed, because stemming a stem may give another one.
     """

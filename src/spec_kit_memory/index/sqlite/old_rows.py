@@ -37,7 +37,7 @@ Check = Callable[[Record], object]  # raises if this cannot be a row of its tabl
 
 _KINDS: Mapping[str, tuple[type, ...]] = {
     "INTEGER": (int,),
-    "REAL": (int, float),  # a whole number is kept as one
+    "REAL": (int, float),  # SQLite stores a whole number as an integer
     "TEXT": (str,),
     "BLOB": (bytes,),
 }

@@ -152,7 +152,7 @@ class _Old:
             raise apsw.NotADBError("the header cannot be one of ours")  # SQLite might accept it, or use the log
         self._holding = self._connect()
         self._holding.execute("BEGIN IMMEDIATE")
-        with suppress(apsw.CorruptError, DatabaseCorrupt):  # damaged: what can be read of it is ours
+        with suppress(apsw.CorruptError, DatabaseCorrupt):  # damage is expected; another program's file is refused
             schema.refuse_foreign(self._holding, str(self._path))
 
     def _connect(self) -> apsw.Connection:

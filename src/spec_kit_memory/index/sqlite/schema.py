@@ -185,7 +185,7 @@ def _number_history(connection: apsw.Connection) -> None:
 def _pairs(connection: apsw.Connection) -> Iterator[tuple[int, int]]:
     """Ledger and history sequences that belong together.
 
-    0.1 wrote both at the same time, in the same order and one for one. Only memories imported from another system have
+    0.1 wrote one of each, at the same time and in the same order. Only memories imported from another system have
     several rows before one entry, with times of their own and no hashes. Rows that match no entry are left out.
     """
     entries = connection.execute(
