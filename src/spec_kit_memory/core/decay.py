@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from spec_kit_memory.advice import advise
-from spec_kit_memory.core.memory import State, StateBounds, Tier
+from spec_kit_memory.core.memory import Memory, State, StateBounds, Tier
 from spec_kit_memory.core.tiers import TABLE
 from spec_kit_memory.errors import BadParameter
 
@@ -32,6 +32,7 @@ __all__ = [
     "expiry",
     "factor",
     "state",
+    "state_of",
     "used_lately",
 ]
 
@@ -143,6 +144,18 @@ def state(
         if since <= used < until:
             return candidate
     raise AssertionError("the intervals of a tier cover all times")
+
+
+def state_of(memory: Memory, *, hot: Collection[int], now: datetime) -> State:
+    """The state of a stored memory; `hot` are the ids that are in use in this session."""
+    return state(
+        tier=memory.tier,
+        last_access=memory.last_access,
+        first_indexed_at=memory.first_indexed_at,
+        flagged=memory.archived_folder or memory.outdated,
+        hot=memory.id in hot,
+        now=now,
+    )
 
 
 def used_lately(last: datetime, now: datetime) -> bool:

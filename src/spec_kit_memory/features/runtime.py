@@ -526,14 +526,7 @@ class Runtime:
         return frozenset(a.memory_id for a in session.attention) if session else frozenset()
 
     def state(self, memory: Memory, hot: frozenset[int] = frozenset()) -> State:
-        return decay.state(
-            tier=memory.tier,
-            last_access=memory.last_access,
-            first_indexed_at=memory.first_indexed_at,
-            flagged=memory.archived_folder or memory.outdated,
-            hot=memory.id in hot,
-            now=self.now(),
-        )
+        return decay.state_of(memory, hot=hot, now=self.now())
 
     def card(self, memory: Memory, hot: frozenset[int] = frozenset()) -> Card:
         attributes = memory.attributes

@@ -98,7 +98,7 @@ class RankedMemory:
         self.supersedes: tuple[int, ...] = ()  # other matches that rank below it, whatever their score
         self._scored: Scored | None = None
 
-    def beside(
+    def with_links(
         self, *, superseded_by: tuple[int, ...], contradicts: tuple[int, ...], supersedes: tuple[int, ...]
     ) -> RankedMemory:
         """A copy with its links to the other results."""
@@ -108,7 +108,7 @@ class RankedMemory:
 
     @property
     def state(self) -> State:
-        return _state(self.memory, self.scoring.hot, self.scoring.now)
+        return decay.state_of(self.memory, hot=self.scoring.hot, now=self.scoring.now)
 
     @property
     def relevance(self) -> float:
@@ -487,21 +487,10 @@ def _recency_at(runtime: Runtime, request: Request, query: Query, scoring: Scori
 
     def recency(memory: Memory, turns: int) -> float:
         days = decay.days_since(memory.last_access, memory.attributes.own_date, now)
-        state = _state(memory, scoring.hot, now) if by_state else None
+        state = decay.state_of(memory, hot=scoring.hot, now=now) if by_state else None
         return decay.factor(memory.tier, model=settings.model, days=days, turns=turns, state=state, settings=settings)
 
     return recency
-
-
-def _state(memory: Memory, hot: frozenset[int], now: datetime) -> State:
-    return decay.state(
-        tier=memory.tier,
-        last_access=memory.last_access,
-        first_indexed_at=memory.first_indexed_at,
-        flagged=memory.archived_folder or memory.outdated,
-        hot=memory.id in hot,
-        now=now,
-    )
 
 
 def _without_unclear_dormant(
@@ -557,7 +546,7 @@ def _linked(runtime: Runtime, results: list[RankedMemory]) -> list[RankedMemory]
         for successor in replaced_by.get(ranked.memory.id, ()):
             replaces.setdefault(successor, []).append(ranked.memory.id)
     marked = [
-        ranked.beside(
+        ranked.with_links(
             superseded_by=tuple(replaced_by.get(ranked.memory.id, ())),
             contradicts=tuple(dict.fromkeys(opposed.get(ranked.memory.id, ()))),
             supersedes=tuple(replaces.get(ranked.memory.id, ())),
@@ -671,7 +660,7 @@ def _outside(runtime: Runtime, request: Request, hits: Hits, least: float, hot: 
     now, states = runtime.now(), wanted_states(request)
     reasons = {}
     for memory in runtime.store.documents.many(sorted(matched)):
-        state = _state(memory, hot, now)
+        state = decay.state_of(memory, hot=hot, now=now)
         if decay.expired(memory.attributes.expires_at, now) and not request.include_archived:
             reasons[memory.id] = "expired"
         elif state not in states and state in (State.DORMANT, State.ARCHIVED):
