@@ -245,6 +245,9 @@ REFUSED: dict[str, Callable[[Authority], str]] = {
     "issued in the future": lambda a: a.token(iat=int(NOW) + 3600),
     "no subject": lambda a: a.token(sub=None),
     "empty subject": lambda a: a.token(sub=""),
+    "subject that no database can store": lambda a: a.token(sub="ana\0"),
+    "subject with half a character": lambda a: a.token(sub="ana\ud800"),
+    "subject with a second line": lambda a: a.token(sub="ana\nroot"),
     "none": unsigned,
     "None, spelled otherwise": lambda a: unsigned(a, "NoNe"),
     "key confusion, public key as PEM": lambda a: confused(a, public_pem(a.keys["one"])),
@@ -378,6 +381,11 @@ def test_too_little_is_answered_with_all_that_is_needed(
 def test_scopes_are_read_in_the_form_of_other_issuers(client: TestClient, authority: Authority) -> None:
     for scp in (list(SCOPES), " ".join(SCOPES)):
         assert called(client, authority.token(scope=None, scp=scp), "memory_list").status_code == 200
+
+
+@pytest.mark.parametrize("claims", [{"scope": 7}, {"scope": True}, {"scope": {"memory:read": 1}}, {"scp": [["x"], 5]}])
+def test_scopes_of_another_kind_are_none(claims: dict[str, Any], client: TestClient, authority: Authority) -> None:
+    assert called(client, authority.token(**{"scope": None, **claims}), "memory_list").status_code == 403
 
 
 def test_a_body_that_two_readers_read_differently_gains_nothing(client: TestClient, authority: Authority) -> None:

@@ -12,6 +12,7 @@ import hmac
 import json
 import logging
 import time
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -191,7 +192,7 @@ class TokenChecker:
         self._check_times(claims)
         subject = claims["sub"]
         # A token that is bound to its client's key (`cnf`) needs a proof that we cannot check.
-        if not isinstance(subject, str) or not 0 < len(subject) <= LONGEST_SUBJECT or "cnf" in claims:
+        if not isinstance(subject, str) or not _is_name(subject) or "cnf" in claims:
             raise jwt.InvalidTokenError
         return claims
 
@@ -216,7 +217,15 @@ def _equal_secrets(given: str, wanted: str) -> bool:
 def _scopes(claims: Mapping[str, Any]) -> list[str]:
     """The token's scopes: `scope` as in RFC 9068 (a string), or `scp` as of some issuers (a string or a list)."""
     value = claims.get("scope", claims.get("scp", ""))
-    return value.split() if isinstance(value, str) else [name for name in value if isinstance(name, str)]
+    if isinstance(value, str):
+        return value.split()
+    return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
+
+
+def _is_name(subject: str) -> bool:
+    """Can this subject be stored, logged and shown? Control characters and halves of characters cannot."""
+    unfit = any(unicodedata.category(character) in ("Cc", "Cs") for character in subject[:LONGEST_SUBJECT])
+    return 0 < len(subject) <= LONGEST_SUBJECT and not unfit
 
 
 class Checker(Protocol):
