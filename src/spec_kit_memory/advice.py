@@ -12,8 +12,6 @@ from typing import TypeVar
 
 import spec_kit_memory
 
-__all__ = ["Advice", "Text", "Value", "about_personal", "advise", "finding", "joined", "outcome"]
-
 T = TypeVar("T")
 
 

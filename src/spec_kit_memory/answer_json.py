@@ -23,8 +23,6 @@ from spec_kit_memory.advice import Advice, Text
 from spec_kit_memory.answers import OF_ATTRIBUTES, RENAMED
 from spec_kit_memory.core.wording import camel, json_name
 
-__all__ = ["compact", "field_sizes", "fields", "plain_number", "size", "value"]
-
 SMALLEST_PLAIN = 1e-4
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _PLAIN = frozenset((str, bool, int))

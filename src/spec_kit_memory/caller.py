@@ -15,8 +15,6 @@ from spec_kit_memory.errors import BadParameter
 if TYPE_CHECKING:
     from spec_kit_memory.settings import Settings
 
-__all__ = ["Caller", "process_caller"]
-
 
 @dataclass(frozen=True, slots=True)
 class Caller:

@@ -29,40 +29,6 @@ from typing import ClassVar
 
 from spec_kit_memory.advice import Advice, Text, joined
 
-__all__ = [
-    "AccessDenied",
-    "AnchorNotFound",
-    "BadEncoding",
-    "BadParameter",
-    "BadPath",
-    "BadSpecFolder",
-    "CheckpointExists",
-    "CheckpointNotFound",
-    "CoolingDown",
-    "DatabaseBusy",
-    "DatabaseCorrupt",
-    "DatabaseUnusable",
-    "EmbeddingFailed",
-    "FileMissing",
-    "Invalid",
-    "MemoryNotFound",
-    "MissingParameter",
-    "NothingToSearch",
-    "OutOfRange",
-    "Outdated",
-    "OutsideScope",
-    "ProviderUnavailable",
-    "RestoreFailed",
-    "SecretScanFailed",
-    "SelfLink",
-    "SpecKitMemoryError",
-    "TooLarge",
-    "UndecidedSpecFolder",
-    "UnexpectedArgument",
-    "UnknownRelation",
-    "all_errors",
-]
-
 
 class SpecKitMemoryError(Exception):
     """Base of all errors that this package raises deliberately."""

@@ -30,44 +30,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = [
-    "TEMPORARY",
-    "NotAFile",
-    "Place",
-    "Redirected",
-    "Staged",
-    "System",
-    "append",
-    "copy",
-    "create",
-    "exists",
-    "flush",
-    "is_writable",
-    "link_or_copy",
-    "listed",
-    "look",
-    "make_folders",
-    "move",
-    "move_new",
-    "names",
-    "open_lock",
-    "open_reading",
-    "overwrite",
-    "private",
-    "read",
-    "remove",
-    "remove_folder",
-    "replace",
-    "rewrite",
-    "set_time",
-    "stage",
-    "staging",
-    "sync",
-    "try_lock",
-    "using",
-    "write_all",
-]
-
 TEMPORARY = ".skm.tmp"  # suffix of our own temporary files
 
 _BINARY = getattr(os, "O_BINARY", 0)

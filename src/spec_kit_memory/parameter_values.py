@@ -21,20 +21,6 @@ from spec_kit_memory.errors import BadParameter, OutOfRange, SpecKitMemoryError,
 if TYPE_CHECKING:
     from spec_kit_memory.parameters import Edge, Kind, Parameter
 
-__all__ = [
-    "LARGEST",
-    "LARGEST_BUDGET",
-    "LEFT_OUT",
-    "NAME_LENGTH",
-    "ArgumentProblem",
-    "clean_value",
-    "from_json",
-    "memory_id",
-    "nearest",
-    "squashed",
-    "texts_in",
-]
-
 # The largest integer that both JSON and the database can hold.
 LARGEST = 2**53
 NAME_LENGTH = 200  # characters

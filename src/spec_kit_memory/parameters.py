@@ -43,25 +43,6 @@ from spec_kit_memory.parameter_values import (
     texts_in,
 )
 
-__all__ = [
-    "Edge",
-    "Kind",
-    "Parameter",
-    "Request",
-    "also_parameter",
-    "budget_parameter",
-    "folder_parameter",
-    "from_call",
-    "id_parameter",
-    "limit_parameter",
-    "parameter",
-    "python_edge",
-    "read",
-    "rows_budget_parameter",
-    "session_parameter",
-    "signature",
-]
-
 Kind = Literal["text", "path", "integer", "number", "boolean", "texts", "paths", "object", "reference", "function"]
 Reach = Literal["everywhere", "command", "python"]
 

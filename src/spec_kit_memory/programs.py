@@ -11,8 +11,6 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["find"]
-
 
 def find(name: str, environ: Mapping[str, str]) -> str | None:
     """The absolute path of the program; None if there is none. A name that is a path is not searched for."""

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from spec_kit_memory.features.background import Background
     from spec_kit_memory.files.scan import Sync
 
-__all__ = ["FileCopies", "Workspace", "make_personal_vault", "open_workspace", "utc_now"]
-
 _TRIES = 5  # attempts while other callers keep changing the same memory
 _LOCAL_MODELS = ("local", "none", "hashing")  # they use no network
 

@@ -20,19 +20,6 @@ from spec_kit_memory.core.stop_words import COMMON_FILES, DOCUMENT, PLAIN
 from spec_kit_memory.core.words import content, stem, unspaced
 from spec_kit_memory.errors import BadSpecFolder
 
-__all__ = [
-    "Alignment",
-    "FolderDecision",
-    "Profile",
-    "Talk",
-    "align",
-    "decide",
-    "profile",
-    "resolve_name",
-    "talk",
-    "valid_name",
-]
-
 WEIGHTS: Mapping[str, float] = {"topic": 40.0, "files": 30.0, "phase": 20.0, "recency": 10.0}
 USED_FROM = 70.0
 WARNED_FROM = 50.0

@@ -13,8 +13,6 @@ from enum import StrEnum
 
 from spec_kit_memory.core.structure import Structure, scan, too_deep
 
-__all__ = ["Block", "BlockSection", "Item", "Kind", "divide", "is_label", "item_text", "without_tags"]
-
 _TAG = re.compile(r"<!--[ \t]*+(/?)[ \t]*+ANCHOR:[ \t]?([\w/-]+)[ \t]*+-->", re.IGNORECASE)
 _MARKER = re.compile(r"( {0,3})((?:[-*+]|\d{1,9}[.)])(?:[ \t]+|$))")
 _BULLET = re.compile(r" {0,3}(?:[-*+]|1[.)])[ \t]+\S")

@@ -11,8 +11,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["fitted", "short"]
-
 # Tried in this order until everything fits: (most entries of each list, most characters of each text).
 _STEPS = ((500, 40_000), (200, 10_000), (100, 2_000), (50, 500), (20, 200), (5, 100), (1, 50))
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import codecs
 
-__all__ = ["MARK", "MARKED_ENCODINGS", "mark_and_encoding", "split_mark"]
-
 MARK = "\ufeff"  # as decoded text still has it where the decoder did not know of it
 
 MARKED_ENCODINGS = (

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float64]
 
-__all__ = ["CLEAR", "CURVES", "UNCLEAR", "MatchCurve", "evidence", "matches"]
-
 # For nine in ten questions that the corpus cannot answer, the first result has at most this match.
 UNCLEAR = 0.3
 # Nine in ten first results that do answer the question have at least this match.

@@ -9,8 +9,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["MOST_FILES", "Citations", "CitedFile", "Code", "named_files"]
-
 MOST_FILES = 50  # a note that names more is an inventory, and only its first ones are recorded
 MOST_NAMES = 400
 LONGEST_PATH = 300

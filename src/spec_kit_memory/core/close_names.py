@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["close_names"]
-
 LONGEST = 80  # characters; difflib's time grows with their square, and none of our names is longer
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-__all__ = ["read", "to_come"]
-
 _EPOCH = re.compile(r"-?\d{9,14}(?:\.\d{1,9})?")
 # Day first, as in the names of memory files: 31-01-26, 31.01.2026_14-05, 31/01/2026 14:05:09
 _DAY_FIRST = re.compile(

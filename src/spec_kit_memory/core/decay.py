@@ -18,24 +18,6 @@ from spec_kit_memory.core.memory import Memory, State, StateBounds, Tier
 from spec_kit_memory.core.tiers import TABLE
 from spec_kit_memory.errors import BadParameter
 
-__all__ = [
-    "DORMANT_RELEVANCE",
-    "MODELS",
-    "PLAIN",
-    "STATES",
-    "Plain",
-    "Rates",
-    "bounds",
-    "chosen",
-    "days_since",
-    "expired",
-    "expiry",
-    "factor",
-    "state",
-    "state_of",
-    "used_lately",
-]
-
 MODELS = ("half_life", "linear", "turns", "states")
 
 # From the most to the least recently used.

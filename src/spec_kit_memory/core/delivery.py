@@ -9,8 +9,6 @@ from enum import StrEnum
 from typing import Any
 from uuid import uuid4
 
-__all__ = ["Backlog", "Delivery", "FileOperation", "OperationKind", "Stage"]
-
 
 class Stage(StrEnum):
     ACCEPTED = "accepted"  # every user finds it in searches, but it is not in git yet

@@ -24,8 +24,6 @@ from spec_kit_memory.core.similar import count_words
 from spec_kit_memory.core.structure import slug
 from spec_kit_memory.errors import TooLarge
 
-__all__ = ["merge_bodies"]
-
 # A sentence of fewer words ("Yes.") is no evidence that two paragraphs belong together.
 COMMON_WORDS = 3
 # Text of at least this many words counts as a repetition wherever it occurs in a document.

@@ -6,18 +6,6 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = [
-    "Marker",
-    "closing_line",
-    "code_lines",
-    "fenced",
-    "is_yaml",
-    "longest_closers",
-    "marker",
-    "may_hold",
-    "settle",
-]
-
 _MARKER = re.compile(r"([ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?)(`{3,}|~{3,})(.*)")
 _INDENT = re.compile(r" {0,3}")
 _YAML = re.compile(r"ya?ml\b", re.IGNORECASE)

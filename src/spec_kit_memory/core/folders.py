@@ -6,8 +6,6 @@ from collections.abc import Collection
 
 from spec_kit_memory.core.close_names import close_names
 
-__all__ = ["clean_folder", "near_folders"]
-
 NEAREST = 3
 TELLING_CHARACTERS = 3  # shorter words occur in names by chance
 

@@ -16,8 +16,6 @@ from spec_kit_memory.core.memory import LinkClaim, Relation, Warning_
 from spec_kit_memory.core.structure import metadata_fence, scan
 from spec_kit_memory.errors import BadParameter, Invalid
 
-__all__ = ["edit_front_matter", "unite_front_matter"]
-
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*")
 _NOT_TEXT = frozenset(["true", "false", "yes", "no", "on", "off", "null", "y", "n"])

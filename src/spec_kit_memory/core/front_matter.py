@@ -19,8 +19,6 @@ from spec_kit_memory.core.byte_order_mark import MARK
 from spec_kit_memory.core.close_names import close_names
 from spec_kit_memory.core.memory import CONTEXT_ALIASES, ContextType, FrontMatter, LinkClaim, Relation, Tier, Warning_
 
-__all__ = ["KEYS", "FrontBlock", "canonical", "combine", "compact", "interpret", "load", "loader", "locate"]
-
 MAX_CHARACTERS = 64_000
 MAX_DEPTH = 64
 MOST_QUESTIONS = 24  # a save stores up to eight; a merge of several saves keeps them all

@@ -13,8 +13,6 @@ import re
 from collections.abc import Callable, Iterator
 from json.decoder import JSONDecodeError
 
-__all__ = ["MOST_VALUES", "TooMuchError", "elements", "has_more_values", "read"]
-
 MOST_VALUES = 2_000_000  # each takes about a hundred bytes of memory
 
 _FIRST_WINDOW = 1024 * 1024

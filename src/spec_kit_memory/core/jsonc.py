@@ -19,8 +19,6 @@ from typing import Any
 
 from spec_kit_memory.core.byte_order_mark import MARK
 
-__all__ = ["Malformed", "Node", "append", "find", "is_blank", "parse", "put", "read", "remove", "remove_item"]
-
 Path = Sequence[str]
 
 

@@ -17,20 +17,6 @@ from spec_kit_memory.advice import Advice, advise, finding
 from spec_kit_memory.core.memory import LedgerEntry, Mutation
 from spec_kit_memory.errors import DatabaseCorrupt
 
-__all__ = [
-    "GENESIS",
-    "VERSION",
-    "Broken",
-    "Unreadable",
-    "canonical",
-    "chain_hash",
-    "entry_from",
-    "fields_of",
-    "history_digest",
-    "seal",
-    "verify",
-]
-
 GENESIS = "0" * 64  # the first entry's "previous" hash
 VERSION = 2  # of new entries; version 1 has fewer fields
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

@@ -14,8 +14,6 @@ from spec_kit_memory.core import operation
 from spec_kit_memory.core.memory import LedgerEntry, Mutation
 from spec_kit_memory.core.operation import FileChange, Operation
 
-__all__ = ["operation_of", "undone_by"]
-
 
 def operation_of(entry: LedgerEntry, before: Mapping[str, Any] | None = None) -> Operation | None:
     """The operation, or None if the entry records none. `before` comes from the history row: 0.1 kept paths there."""

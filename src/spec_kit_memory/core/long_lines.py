@@ -17,8 +17,6 @@ from unicodedata import category
 from spec_kit_memory.core import tokens
 from spec_kit_memory.core.memory import embedded
 
-__all__ = ["LONGEST_LINE_BYTES", "LineLayout", "is_long", "parts", "passage_hash", "text_of"]
-
 PART_BYTES = 400 * tokens.BYTES_PER_TOKEN  # the longest passage
 LONGEST_LINE_BYTES = 480 * tokens.BYTES_PER_TOKEN  # a slightly longer line stays whole, as other passages do
 MOST_SIGNS = 32  # code points of one character with its combining marks

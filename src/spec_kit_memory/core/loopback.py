@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 
-__all__ = ["is_loopback"]
-
 
 def is_loopback(host: str) -> bool:
     try:

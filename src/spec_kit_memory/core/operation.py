@@ -21,35 +21,6 @@ from spec_kit_memory.core.lean_dataclass import dataclass
 if TYPE_CHECKING:
     from spec_kit_memory.core.memory import Memory
 
-__all__ = [
-    "KINDS",
-    "VERSION",
-    "Alias",
-    "Create",
-    "Delete",
-    "FileChange",
-    "Import",
-    "Link",
-    "Merge",
-    "Move",
-    "Operation",
-    "Outdated",
-    "Reindex",
-    "Repair",
-    "Restore",
-    "Return",
-    "Trust",
-    "Undo",
-    "Unknown",
-    "Unlink",
-    "Update",
-    "Validate",
-    "Vanish",
-    "new_id",
-    "read",
-    "signed",
-]
-
 VERSION = 1
 
 

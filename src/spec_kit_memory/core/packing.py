@@ -12,20 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-__all__ = [
-    "Fitted",
-    "MemoryBlock",
-    "Packed",
-    "Piece",
-    "Prices",
-    "RuleText",
-    "Ruled",
-    "Shown",
-    "fit",
-    "rules",
-    "rules_budget",
-]
-
 Measure = Callable[[str], int]
 
 # Chosen by measured recall: the usefulness of a passage grows with its score and, at the same score, with its rank.

@@ -15,8 +15,6 @@ from spec_kit_memory.core.markdown import normalise
 from spec_kit_memory.core.memory import Anchor, Conversation, Document, Heading, Passage, Turn, embedded
 from spec_kit_memory.core.structure import Structure, metadata_fence, scan, scanned
 
-__all__ = ["split", "turns"]
-
 SMALL_TOKENS = 200  # a shorter run is merged with its neighbour under the same heading
 LARGE_TOKENS = 400  # a run above this is cut
 FENCE_TOKENS = 800  # a fence above this is cut at line ends

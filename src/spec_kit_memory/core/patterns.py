@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-__all__ = ["Pattern"]
-
 _Matching = Callable[..., re.Match[str] | None]  # arguments: text, start, end
 
 

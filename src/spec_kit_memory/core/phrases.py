@@ -20,8 +20,6 @@ from spec_kit_memory.core.stop_words import COMMON_FILES, DOCUMENT, EXTENSIONS, 
 from spec_kit_memory.core.triggers import fold, has_letters, usable
 from spec_kit_memory.core.words import content, stem
 
-__all__ = ["MOST_PHRASES", "doubts", "extract", "in_most_prompts", "too_plain"]
-
 MOST_PHRASES = 15
 MOST_CHARACTERS = 60_000
 MOST_CANDIDATES = 4_000  # n-grams kept for scoring; any text with more has no outstanding ones

@@ -14,8 +14,6 @@ from spec_kit_memory.core import words
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import NothingToSearch, OutOfRange
 
-__all__ = ["Query", "check", "read"]
-
 _HISTORICAL = re.compile(
     r"\b(?:original|originally|initial|historical|history\s+of|previously|why\s+did\s+we)\b", re.IGNORECASE
 )

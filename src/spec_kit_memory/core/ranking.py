@@ -17,19 +17,6 @@ from spec_kit_memory.core import words
 from spec_kit_memory.core.memory import Attributes, Memory, Tier
 from spec_kit_memory.core.tiers import MAX_BOOST, TABLE
 
-__all__ = [
-    "CLOSENESS",
-    "KeywordShare",
-    "MemoryFactors",
-    "Scored",
-    "WeightsLike",
-    "below_successors",
-    "read_ahead",
-    "score",
-    "sort_key",
-    "total",
-]
-
 T = TypeVar("T")
 
 # Importance and recency count in full where a passage is as relevant as the best, half at 94 % of that, a tenth at

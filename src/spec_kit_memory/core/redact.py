@@ -25,8 +25,6 @@ from spec_kit_memory.core.secret_formats import FORMATS, Format
 from spec_kit_memory.core.secret_values import Span
 from spec_kit_memory.errors import SecretScanFailed
 
-__all__ = ["Redacted", "kept_id", "redact", "redact_data"]
-
 _GENERAL = frozenset(("password", "secret", "token", "api-key", "key"))  # other kinds are more specific
 # A new mark can reveal a secret next to it, since it ends a run of letters: the text this close to it is scanned again.
 _UNCOVERED_CHARACTERS = 1_000

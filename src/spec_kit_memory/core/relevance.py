@@ -17,8 +17,6 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
 
-__all__ = ["Candidate", "Fused", "Relevance", "average", "estimate", "fuse"]
-
 RRF_K = 60
 
 # Weights of the legs: cosines are used unscaled, text is the share of a full match.

@@ -13,8 +13,6 @@ from spec_kit_memory.core import blocks, front_matter
 from spec_kit_memory.core.blocks import BlockSection, Kind
 from spec_kit_memory.core.session_document import FLOW_STEPS, SECTIONS, chart, counts_lines
 
-__all__ = ["REPEATED", "is_saved_fact", "joined_charts", "own_words", "recounted", "repeats_first"]
-
 # The state repeats the first item of these sections under a label.
 REPEATED: Mapping[str, str] = {"next-steps": "Next", "blockers": "Blocked by"}
 

@@ -7,8 +7,6 @@ import json
 
 from spec_kit_memory.core.memory import Scope
 
-__all__ = ["allows", "below", "folder_below", "reaches", "session_namespace"]
-
 
 def below(path: str, prefix: str) -> bool:
     """Is `path` the prefix or under it? Whole segments: memory/a is not above memory/ab."""

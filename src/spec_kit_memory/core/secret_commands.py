@@ -14,8 +14,6 @@ from spec_kit_memory.core import secret_values as values
 from spec_kit_memory.core.patterns import Pattern
 from spec_kit_memory.core.secret_values import Span
 
-__all__ = ["CALLS", "PIPED", "PROGRAMS", "STATEMENTS", "call", "command", "piped", "statement"]
-
 _COMMAND_CHARACTERS = 600
 # A command continues after a line that ends in a backslash, and ends where another command starts.
 _COMMAND = Pattern(r"(?:[^\n|;&\\'\"]|\\(?:\r?\n|.)|\"(?:[^\"\\\n]|\\.)*\"?|'[^'\n]*'?|&(?!&))*")

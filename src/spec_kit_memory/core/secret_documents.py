@@ -15,19 +15,6 @@ from spec_kit_memory.core import secret_values as values
 from spec_kit_memory.core.patterns import Pattern
 from spec_kit_memory.core.secret_values import Span
 
-__all__ = [
-    "cloud_passwords",
-    "encoded_key",
-    "json_secret",
-    "json_web_key",
-    "pgpass",
-    "private_key",
-    "putty_key",
-    "table",
-    "vault",
-    "yaml_secret",
-]
-
 _PRIVATE_KEY_CHARACTERS = 40_000
 _GAP = r"(?: |%20|\+|_)"
 _HEADER = rf"-----BEGIN{_GAP}(?:[A-Z0-9]{{1,12}}{_GAP}){{0,3}}PRIVATE{_GAP}KEY(?:{_GAP}BLOCK)?-----"

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 from spec_kit_memory.core.patterns import Pattern
 
-__all__ = ["FORMATS", "Format"]
-
 
 @dataclass(frozen=True, slots=True)
 class Format:

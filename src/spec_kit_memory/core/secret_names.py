@@ -15,19 +15,6 @@ from spec_kit_memory.core import secret_values as values
 from spec_kit_memory.core.patterns import Pattern
 from spec_kit_memory.core.secret_values import Span
 
-__all__ = [
-    "ASSIGNED",
-    "assigned",
-    "authorization",
-    "bearer",
-    "cookies",
-    "credentials",
-    "encoded_credentials",
-    "in_mark",
-    "is_telling",
-    "quoted",
-]
-
 _PASSWORD, _SECRET, _TOKEN, _KEY, _ANY_KEY = "password", "secret", "token", "api-key", "key"
 
 _JOINTS = ("_", "-", " ", "")

@@ -14,8 +14,6 @@ from spec_kit_memory.core.patterns import Pattern
 from spec_kit_memory.core.secret_names import in_mark, quoted
 from spec_kit_memory.core.secret_values import Span
 
-__all__ = ["LOGINS", "NOUNS", "codes", "login", "pin", "seed_phrase", "sentence", "user_and_password"]
-
 # Nouns for passwords, and for keys and tokens, in lower case -> the kind of secret.
 NOUNS: dict[str, str] = {
     **dict.fromkeys(

@@ -14,23 +14,6 @@ from collections import Counter
 
 from spec_kit_memory.core.patterns import Pattern
 
-__all__ = [
-    "Span",
-    "are_key_bytes",
-    "credentials_in",
-    "is_clear_password",
-    "is_key",
-    "is_literal_password",
-    "is_mask",
-    "is_phrase",
-    "is_placeholder",
-    "is_random",
-    "is_strong_password",
-    "is_unmistakable_key",
-    "is_words",
-    "mentions_itself",
-]
-
 Span = tuple[int, int, str]  # first character, one past the last, kind
 
 _JUDGED_CHARACTERS = 400  # only this much of a long value is examined

@@ -17,8 +17,6 @@ from itertools import combinations
 from unicodedata import normalize
 from zlib import crc32
 
-__all__ = ["SKETCH", "THRESHOLD", "Signature", "candidates", "count_words", "score", "signature"]
-
 # Two texts with at least this score are reported as similar.
 THRESHOLD = 0.92
 

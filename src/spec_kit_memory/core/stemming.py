@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-__all__ = ["stem"]
-
 _VOWELS = frozenset("aeiou")
 # FTS5 does not stem shorter or longer words.
 _SHORTEST, _LONGEST = 3, 63

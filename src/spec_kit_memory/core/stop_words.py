@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["COMMON_FILES", "DOCUMENT", "EXTENSIONS", "PLAIN"]
-
 # Words that occur around names rather than in them. Ordinary stop words are in `core.words`.
 _PLAIN = """
 able accordingly across act actual actually add added adding adds ago ahead allow allowed allows almost alone

@@ -16,8 +16,6 @@ from spec_kit_memory.advice import finding
 from spec_kit_memory.core import fences
 from spec_kit_memory.core.memory import Anchor, Heading, Warning_
 
-__all__ = ["DEEPEST", "Structure", "metadata_fence", "scan", "scanned", "slug", "too_deep"]
-
 MOST_SHOWN = 280  # characters of an id in a warning
 DEEPEST = 20  # the most anchors around a line
 

@@ -12,8 +12,6 @@ from types import MappingProxyType
 
 from spec_kit_memory.core.memory import Tier
 
-__all__ = ["MAX_BOOST", "TABLE", "TierRow"]
-
 
 @dataclass(frozen=True, slots=True)
 class TierRow:

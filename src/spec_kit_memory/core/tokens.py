@@ -6,8 +6,6 @@ import re
 from itertools import accumulate
 from json.encoder import encode_basestring
 
-__all__ = ["clip", "count", "offsets", "quoted"]
-
 BYTES_PER_TOKEN = 4
 
 _SENTENCE_END = re.compile(r"[.!?…][\"')\]]?(?=\s)|[。！？]")

@@ -11,8 +11,6 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from threading import Lock
 
-__all__ = ["START_CONFIDENCE", "Accumulator", "boost", "promotable", "validated"]
-
 START_CONFIDENCE = Decimal("0.5")
 
 _USEFUL = Decimal("0.1")

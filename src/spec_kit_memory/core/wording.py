@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["camel", "change_name", "counted", "json_name"]
-
 # Attributes whose public name, in parameters and answers, differs from their internal name.
 _GIVEN_AS = {"tier": "importanceTier", "weight": "importanceWeight", "triggers": "triggerPhrases"}
 # A change of these attributes is reported under a name for what was changed.

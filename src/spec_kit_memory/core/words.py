@@ -14,8 +14,6 @@ from itertools import pairwise
 
 from spec_kit_memory.core import stemming
 
-__all__ = ["content", "for_index", "for_query", "occurrences", "plain", "stem", "unspaced"]
-
 MOST_TERMS = 64
 MOST_CHARACTERS = 10_000
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["BatchEmbedder", "Embedder", "Embedding", "QueryEmbedding"]
-
 
 @dataclass(frozen=True, slots=True)
 class Embedding:

@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from spec_kit_memory.embed.embedder import BatchEmbedder, Embedder, Embedding, QueryEmbedding
 from spec_kit_memory.errors import EmbeddingFailed, ProviderUnavailable, SpecKitMemoryError
 
-__all__ = ["Guarded"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -18,8 +18,6 @@ import numpy as np
 from spec_kit_memory.embed import token_states
 from spec_kit_memory.embed.embedder import Embedding, QueryEmbedding
 
-__all__ = ["HashingEmbedder"]
-
 _WORD = re.compile(r"\w+")
 _PART_LENGTH = 3
 # Whole words weigh more than their parts, which are numerous.

@@ -31,8 +31,6 @@ from spec_kit_memory.embed import token_states
 from spec_kit_memory.embed.embedder import Embedding, QueryEmbedding
 from spec_kit_memory.errors import EmbeddingFailed, ProviderUnavailable
 
-__all__ = ["LocalEmbedder"]
-
 _Embedded = TypeVar("_Embedded")
 
 MODEL_FOLDER = Path(__file__).parent / "model"

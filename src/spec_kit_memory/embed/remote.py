@@ -24,8 +24,6 @@ from spec_kit_memory.errors import EmbeddingFailed, ProviderUnavailable, SpecKit
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["RemoteEmbedder"]
-
 # Dimensions of well-known models; for others, one request is sent to find out.
 _KNOWN_DIMENSIONS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
 _BATCH_TEXTS = 64

@@ -14,8 +14,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-__all__ = ["VERSION", "interact", "interact_all", "pack"]
-
 VERSION = 1
 _HEADER = struct.Struct("<BBH")
 _WORD_BITS = 64

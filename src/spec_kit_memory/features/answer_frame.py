@@ -9,8 +9,6 @@ from spec_kit_memory.answers import Explanation, SearchAnswer
 from spec_kit_memory.core import tokens
 from spec_kit_memory.requests import SearchRequest
 
-__all__ = ["AnswerFrame"]
-
 # An answer with this many tokens has all fields about itself; in a smaller one the results come first.
 AMPLE_TOKENS = 2000
 # With this many tokens per result, each result has all its fields.

@@ -8,8 +8,6 @@ from typing import Any, TypeVar
 from spec_kit_memory import answer_json
 from spec_kit_memory.core.tokens import BYTES_PER_TOKEN
 
-__all__ = ["first_that_fit"]
-
 T = TypeVar("T")
 
 # The fields of an answer besides its list.

@@ -19,8 +19,6 @@ from spec_kit_memory.core.memory import Memory
 if TYPE_CHECKING:
     from spec_kit_memory.features.runtime import Runtime
 
-__all__ = ["is_fresh", "of", "shortened", "with_code"]
-
 # So many files of each kind are named; the rest are counted.
 MOST_NAMED = 5
 

@@ -21,8 +21,6 @@ from spec_kit_memory.files import discover, disk, file_changes, trash
 from spec_kit_memory.files.file_changes import Step
 from spec_kit_memory.filesystem import Place
 
-__all__ = ["Former", "edit_back", "obstacle", "put_back"]
-
 
 @dataclass(frozen=True, slots=True)
 class Former:

@@ -8,8 +8,6 @@ from spec_kit_memory.answers import GitStatus
 from spec_kit_memory.core.memory import Memory
 from spec_kit_memory.features.runtime import Runtime
 
-__all__ = ["counts", "of"]
-
 
 def of(runtime: Runtime, memories: Iterable[Memory]) -> dict[str, GitStatus]:
     """The git status by path, for memories that were ever changed through the server."""

@@ -16,8 +16,6 @@ from spec_kit_memory.core.memory import Document, Memory, Source
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.index import rows
 
-__all__ = ["EXTRAS", "PastState", "snapshot_row"]
-
 EXTRAS = ("kept", "link", "overrides", "previous_id", "vouched")  # fields of a history row besides the memory's state
 
 

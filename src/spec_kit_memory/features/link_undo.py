@@ -10,8 +10,6 @@ from spec_kit_memory.core.memory import Change, Link, Origin, Presence
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.features.undoable import UndoStep
 
-__all__ = ["LinkPlan", "plan"]
-
 
 @dataclass(frozen=True, slots=True)
 class LinkPlan:

@@ -22,8 +22,6 @@ from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import file_changes, paths
 from spec_kit_memory.requests import MergeRequest
 
-__all__ = ["Merged", "join", "merge", "obstacle", "taken_in_by", "text_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Merged:

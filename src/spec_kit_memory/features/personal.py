@@ -17,16 +17,6 @@ from spec_kit_memory.errors import BadParameter
 from spec_kit_memory.parameters import Request
 from spec_kit_memory.requests import SearchRequest
 
-__all__ = [
-    "PERSONAL",
-    "is_personal",
-    "joined_context",
-    "joined_search",
-    "joined_triggers",
-    "names_personal",
-    "share",
-]
-
 PERSONAL = "personal"
 # The vault gets one part in so many of an answer's budget, if it has an answer.
 SHARE_DIVISOR = 4

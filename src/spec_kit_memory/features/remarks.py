@@ -11,8 +11,6 @@ from spec_kit_memory.core import decay
 from spec_kit_memory.core.memory import Memory, Tier, VectorStatus
 from spec_kit_memory.features.runtime import Runtime
 
-__all__ = ["foreign_vectors", "held_back", "of", "vector_cause", "with_problems"]
-
 _WAITING = (VectorStatus.PENDING, VectorStatus.RETRY)
 
 

@@ -20,8 +20,6 @@ from spec_kit_memory.features.runtime import MAIN_CHECKOUT, OpenedText, Runtime
 from spec_kit_memory.features.search import RankedMemory
 from spec_kit_memory.requests import SearchRequest as Request
 
-__all__ = ["ResultBuilder"]
-
 # The fields of a result that are left out where there is no room, the most useful first.
 OPTIONAL_FIELDS = ("id", "match", "title", "spec_folder", "created_at")
 # If the caller sets no budget, an answer ends at about this many tokens, even if more was found.

@@ -22,8 +22,6 @@ from spec_kit_memory.features.history_rows import PastState
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.features.undoable import Act, UndoStep
 
-__all__ = ["Prepared", "apply", "prepare", "put_memory_back"]
-
 
 @dataclass(slots=True)
 class Prepared:

@@ -20,8 +20,6 @@ from spec_kit_memory.core.operation import Operation
 from spec_kit_memory.errors import Invalid
 from spec_kit_memory.features.runtime import Runtime
 
-__all__ = ["Act", "UndoStep", "acts"]
-
 _PAGE = 500
 
 

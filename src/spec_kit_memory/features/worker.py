@@ -15,8 +15,6 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Condition, Thread
 
-__all__ = ["start"]
-
 Work = Callable[[], None]
 
 _MOST_IDLE = 4

@@ -17,8 +17,6 @@ from spec_kit_memory.files import paths
 from spec_kit_memory.filesystem import Place
 from spec_kit_memory.settings import Settings
 
-__all__ = ["SENT", "USE", "DayTally", "add", "read"]
-
 USE, SENT = "use", "sent"
 KEPT_DAYS = 366
 _MOST_BYTES = 1_000_000  # then it is compacted; a year of daily use of a few hundred memories stays below

@@ -21,17 +21,6 @@ from spec_kit_memory.errors import Invalid, TooLarge
 if TYPE_CHECKING:
     import zipfile
 
-__all__ = [
-    "ExportedMessage",
-    "chatgpt_messages",
-    "claude_messages",
-    "elements",
-    "is_conversation",
-    "is_zip",
-    "most_messages",
-    "without_companions",
-]
-
 LARGEST_FILE = 512 * 1024 * 1024  # bytes, of a zip and of everything read from it
 LONGEST_LISTING = 8 * 1024 * 1024  # some 60,000 files
 LONGEST_CONVERSATION = 32 * 1024 * 1024

@@ -25,8 +25,6 @@ from spec_kit_memory.core.memory import Conversation, Turn
 from spec_kit_memory.errors import AccessDenied, BadEncoding, BadPath, FileMissing, Invalid, TooLarge
 from spec_kit_memory.files import chat_exports
 
-__all__ = ["Transcript", "opening", "read_conversations", "read_transcript", "short_title", "transcripts_in"]
-
 LONGEST_LINE = 64 * 1024 * 1024
 MOST_CONVERSATIONS = 100_000
 MOST_TURNS = 1_000_000  # of the conversations that are collected from lines

@@ -14,8 +14,6 @@ from pathlib import Path
 from spec_kit_memory.files import git
 from spec_kit_memory.files.git_history import History
 
-__all__ = ["Identity", "identity", "same_project"]
-
 _SECTION = re.compile(r'^[ \t]*+\[remote "origin"\][ \t]*+$', re.MULTILINE)
 _URL = re.compile(r"^[ \t]*+url[ \t]*+=[ \t]*+(\S(?:.*\S)?)[ \t]*$", re.MULTILINE)
 _PORT = re.compile(r":[0-9]+(?=/)")

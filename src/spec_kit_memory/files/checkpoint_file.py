@@ -40,23 +40,6 @@ from spec_kit_memory.files.file_errors import disk_error
 from spec_kit_memory.filesystem import Place
 from spec_kit_memory.settings import Settings
 
-__all__ = [
-    "FORMAT",
-    "QUICK_BYTES",
-    "UNREADABLE",
-    "VERSION",
-    "Checkpoint",
-    "OpenedCheckpoint",
-    "covers",
-    "damage",
-    "folder",
-    "headers",
-    "next_sequence",
-    "place_of",
-    "read",
-    "write",
-]
-
 FORMAT = "spec-kit-memory checkpoint"
 VERSION = 1  # raised when an older program could not read the lines
 QUICK_BYTES = 16_000_000  # compressed; verifying more takes too long for a quick check

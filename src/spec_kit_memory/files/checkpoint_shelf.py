@@ -20,8 +20,6 @@ from spec_kit_memory.settings import Settings
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
 
-__all__ = ["FOLDER", "SUFFIX", "CheckpointShelf", "FileSlot", "FolderShelf", "RowShelf", "RowSlot", "Slot", "shelf_of"]
-
 SUFFIX = ".jsonl.gz"
 FOLDER = "checkpoints"
 _BUFFER = 1 << 20

@@ -27,8 +27,6 @@ from spec_kit_memory.filesystem import Place
 from spec_kit_memory.index.contract import Index, Stored
 from spec_kit_memory.settings import Settings
 
-__all__ = ["CodeFiles", "record_citations", "record_missing"]
-
 ROUND = 500  # memories processed together, so that one walk through history serves them all
 LARGEST_FILE = 4_000_000
 MOST_WALKED = 100_000  # entries that are visited to find where a file was moved

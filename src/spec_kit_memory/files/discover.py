@@ -42,8 +42,6 @@ from spec_kit_memory.filesystem import Place
 from spec_kit_memory.index.contract import BadFile
 from spec_kit_memory.settings import Settings
 
-__all__ = ["Discovery", "MemoryFile", "areas", "discover", "file_to_change", "file_to_recover", "locate", "place"]
-
 DEEPEST_FOLDER = 100  # nested folders; checks of every folder above a file must stay bounded
 COUNTED_FOLDERS = 20_000  # outside the rules' places a walk only counts, and a whole home folder must not delay it
 

@@ -8,19 +8,6 @@ from functools import lru_cache
 
 from spec_kit_memory.core.memory import Source, Tier
 
-__all__ = [
-    "DiscoveryRule",
-    "Segments",
-    "default_tier",
-    "in_area",
-    "is_archived",
-    "is_passing",
-    "is_pending",
-    "left_out",
-    "rule_for",
-    "skips",
-]
-
 SPEC_DOCUMENTS = {
     "spec.md": Tier.IMPORTANT,
     "plan.md": Tier.IMPORTANT,

@@ -24,28 +24,6 @@ from spec_kit_memory.files.file_errors import disk_error
 from spec_kit_memory.filesystem import Place, Redirected
 from spec_kit_memory.settings import Settings
 
-__all__ = [
-    "MAX_BYTES",
-    "FileText",
-    "clear_dead",
-    "clear_dead_in",
-    "decode",
-    "ensure_state_folder",
-    "hash_of",
-    "keep_private",
-    "make_workspace",
-    "mtime_ns",
-    "read",
-    "read_bytes",
-    "refuse_links",
-    "remove_if_dead",
-    "stamp_of",
-    "template",
-    "text_of",
-    "write_atomic",
-    "write_lines",
-]
-
 MAX_BYTES = 1024 * 1024
 _LAST_NS = 2**63 - 1
 TEMPLATE = "context_template.md"

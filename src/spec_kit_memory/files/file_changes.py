@@ -41,23 +41,6 @@ from spec_kit_memory.filesystem import NotAFile, Place, Redirected
 from spec_kit_memory.index.contract import Index
 from spec_kit_memory.settings import Settings
 
-__all__ = [
-    "Changed",
-    "Changes",
-    "FileMove",
-    "Step",
-    "Write",
-    "applied",
-    "discard",
-    "drawer",
-    "recall",
-    "retried",
-    "rewrite",
-    "settle",
-    "settle_dead",
-    "write",
-]
-
 logger = logging.getLogger(__name__)
 
 _MOST_BYTES = 64 << 20

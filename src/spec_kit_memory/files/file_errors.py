@@ -10,8 +10,6 @@ from spec_kit_memory.advice import advise, joined
 from spec_kit_memory.errors import AccessDenied, BadPath, FileMissing, OutsideScope, SpecKitMemoryError
 from spec_kit_memory.filesystem import NotAFile, Redirected
 
-__all__ = ["disk_error", "in_file", "is_failing", "is_read_only", "printable"]
-
 _NO_FILE = (errno.ENOTDIR, errno.ENAMETOOLONG, errno.EISDIR, errno.ELOOP, errno.EINVAL, errno.ENXIO)
 
 

@@ -16,8 +16,6 @@ from pathlib import Path
 from spec_kit_memory import filesystem
 from spec_kit_memory.filesystem import Place
 
-__all__ = ["Located", "head", "located", "read"]
-
 LARGEST = 1_000_000
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 # Git's own rules: no part begins with a dot or ends in .lock, and none of the characters that git forbids.

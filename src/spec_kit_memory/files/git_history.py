@@ -23,8 +23,6 @@ from spec_kit_memory.files import git
 from spec_kit_memory.filesystem import Place
 from spec_kit_memory.settings.own_folders import make_private_folder, user_state_folder
 
-__all__ = ["Blob", "History"]
-
 MOST_SECONDS = 20.0
 MOST_BYTES = 64_000_000
 _CONFIG = {

@@ -37,8 +37,6 @@ from spec_kit_memory.files.discover import MemoryFile
 from spec_kit_memory.files.disk import FileText
 from spec_kit_memory.settings import Settings
 
-__all__ = ["Parsed", "chat_path", "make_chat_entry", "make_entry", "parse", "resolve"]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

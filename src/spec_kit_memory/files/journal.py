@@ -21,8 +21,6 @@ from spec_kit_memory.files import disk, paths
 from spec_kit_memory.filesystem import NotAFile, Place, Redirected
 from spec_kit_memory.settings import Settings
 
-__all__ = ["FOLDER", "JournalRecord", "dead", "folder", "take"]
-
 FOLDER = "pending"
 SUFFIX = ".json"
 _MOST_BYTES = 64 << 20

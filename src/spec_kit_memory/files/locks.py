@@ -16,8 +16,6 @@ from spec_kit_memory.files import paths
 from spec_kit_memory.filesystem import try_lock
 from spec_kit_memory.settings import Settings
 
-__all__ = ["Lock", "holder"]
-
 
 class Lock:
     """A lock file in the state folder. The file stays on disk; its lock is acquired and released."""

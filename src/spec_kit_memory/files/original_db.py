@@ -26,8 +26,6 @@ from spec_kit_memory.errors import AccessDenied, DatabaseCorrupt, FileMissing, I
 if TYPE_CHECKING:
     import apsw
 
-__all__ = ["OriginalCheckpoint", "OriginalData", "OriginalEvent", "OriginalLink", "OriginalMemory", "read_original"]
-
 _MOST_BYTES = 64_000_000  # of one row
 _HINT = "Name the original system's context-index.sqlite or memory-index.sqlite."
 

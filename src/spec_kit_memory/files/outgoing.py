@@ -24,9 +24,6 @@ from spec_kit_memory.files.pending import Saved
 from spec_kit_memory.index.contract import Index, PutResult
 from spec_kit_memory.settings import Settings
 
-__all__ = ["is_delivered", "operation", "save", "unwritten_facts"]
-
-
 _KEYS = ("title", "triggers", "tier", "context_type", "weight", "created_at", "expires_at", "questions")
 
 

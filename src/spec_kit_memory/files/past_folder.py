@@ -20,8 +20,6 @@ from spec_kit_memory.files.locks import Lock
 from spec_kit_memory.filesystem import Place
 from spec_kit_memory.settings import STATE_FOLDER, Settings
 
-__all__ = ["PastFolder", "make", "sweep"]
-
 NAME = "past"
 _LOCK = "lock"
 _OURS = re.compile(r"[0-9a-f]{16}")

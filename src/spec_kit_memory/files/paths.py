@@ -30,25 +30,6 @@ from spec_kit_memory.settings import STATE_FOLDER, Settings
 from spec_kit_memory.settings.database_url import usable_url
 from spec_kit_memory.settings.trust import INDEX_NAMES
 
-__all__ = [
-    "absolute",
-    "canonical",
-    "contained",
-    "extra_base",
-    "extra_bases",
-    "index_file",
-    "is_in_git",
-    "is_reserved",
-    "place",
-    "resolved",
-    "scoped_name",
-    "split_glob",
-    "state",
-    "state_folder",
-    "state_text",
-    "stored_form",
-]
-
 _MAGIC = frozenset("*?[")
 EVERYBODY = ""  # no user's id is empty
 _DEVICES = frozenset(("CON", "PRN", "AUX", "NUL", *(f"{port}{n}" for port in ("COM", "LPT") for n in range(1, 10))))

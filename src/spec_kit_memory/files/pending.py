@@ -30,8 +30,6 @@ from spec_kit_memory.filesystem import NotAFile, Place, Redirected
 from spec_kit_memory.index.contract import Stored
 from spec_kit_memory.settings import Settings
 
-__all__ = ["Recovery", "Saved", "adopt", "names", "pending_of", "recover", "save", "settle", "too_many"]
-
 _OURS = re.compile(r"\d\d-\d\d-\d\d_\d\d-\d\d__.*_pending\.md", re.DOTALL)
 _MOST_NAMES = 10_000
 _MOST_BYTES = 64 << 20  # of a saved text

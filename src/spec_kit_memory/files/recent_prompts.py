@@ -15,8 +15,6 @@ from spec_kit_memory.files import paths
 from spec_kit_memory.filesystem import Place
 from spec_kit_memory.settings import Settings
 
-__all__ = ["add", "read"]
-
 PROMPTS = 100
 _MOST_BYTES = 65_536  # beyond this, only the last prompts are kept
 _FILE = "recent-prompts.jsonl"

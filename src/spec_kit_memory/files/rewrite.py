@@ -13,8 +13,6 @@ from spec_kit_memory.errors import AccessDenied
 from spec_kit_memory.files import disk
 from spec_kit_memory.filesystem import Place
 
-__all__ = ["edited"]
-
 
 def edited(place: Place, edit: Callable[[str], str]) -> tuple[bytes, bytes]:
     """The bytes of a file that may be written, and what they would be after the edit."""

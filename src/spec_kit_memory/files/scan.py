@@ -56,8 +56,6 @@ from spec_kit_memory.files.worktree import with_twins
 from spec_kit_memory.index.contract import BadFile, Index, Rebuilt, Stored
 from spec_kit_memory.settings import Settings
 
-__all__ = ["Sync"]
-
 Progress = Callable[[str, int, int], None]
 Cancel = Callable[[], bool]
 

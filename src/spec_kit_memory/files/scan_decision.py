@@ -11,8 +11,6 @@ from spec_kit_memory.core.memory import Presence, Stamp
 from spec_kit_memory.files.discover import MemoryFile
 from spec_kit_memory.index.contract import Stored
 
-__all__ = ["ScanDecision", "decide"]
-
 SAME_MTIME_NS = 1_000_000_000
 RACY_NS = 2_000_000_000  # a file this fresh when it was read may have changed again in the same tick of its clock
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from spec_kit_memory.answers import FileWarning
 from spec_kit_memory.index.contract import BadFile
 
-__all__ = ["Differences", "ScanReport"]
-
 
 @dataclass(slots=True)
 class ScanReport:

@@ -13,8 +13,6 @@ from spec_kit_memory.files.scan_decision import ScanDecision
 from spec_kit_memory.files.scan_report import ScanReport
 from spec_kit_memory.index.contract import PutResult, Stored
 
-__all__ = ["IndexedFile", "ReadyFile", "ScanState", "folder_of", "is_covered"]
-
 
 @dataclass(frozen=True, slots=True)
 class ReadyFile:

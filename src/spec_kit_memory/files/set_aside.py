@@ -13,8 +13,6 @@ from spec_kit_memory.files import paths
 from spec_kit_memory.filesystem import Place
 from spec_kit_memory.settings import Settings
 
-__all__ = ["put", "read"]
-
 _FILE = "set-aside.jsonl"
 _MOST_BYTES = 1_000_000
 _MOST_KEYS = 5_000

@@ -37,8 +37,6 @@ from spec_kit_memory.files.scan_state import ScanState, folder_of
 from spec_kit_memory.index.contract import Index, PutResult, Stored
 from spec_kit_memory.settings import Settings
 
-__all__ = ["SingleFiles", "with_operation"]
-
 
 class SingleFiles:
     """Indexes single files of one workspace. Its store has no scope; `_own` is limited to the caller's."""

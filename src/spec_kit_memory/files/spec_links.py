@@ -16,8 +16,6 @@ from spec_kit_memory.files import write_batch
 from spec_kit_memory.files.discovery_rules import SPEC_DOCUMENTS
 from spec_kit_memory.index.contract import Index
 
-__all__ = ["rebuild"]
-
 Key = tuple[int, int, Relation]
 
 

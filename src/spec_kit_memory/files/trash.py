@@ -12,8 +12,6 @@ from spec_kit_memory.files.file_errors import disk_error
 from spec_kit_memory.filesystem import Place
 from spec_kit_memory.settings import Settings
 
-__all__ = ["FOLDER", "move", "name_for", "put_aside", "trashed"]
-
 FOLDER = "trash"
 
 

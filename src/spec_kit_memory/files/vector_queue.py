@@ -18,8 +18,6 @@ from spec_kit_memory.files.locks import Lock
 from spec_kit_memory.index.contract import Index, VectorWork
 from spec_kit_memory.settings import Settings
 
-__all__ = ["Embedded", "embed_memory", "embed_pending"]
-
 Progress = Callable[[str, int, int], None]
 Cancel = Callable[[], bool]
 

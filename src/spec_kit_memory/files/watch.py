@@ -24,8 +24,6 @@ from spec_kit_memory.files.scan import Sync
 from spec_kit_memory.files.scan_report import ScanReport
 from spec_kit_memory.settings import Settings
 
-__all__ = ["Happened", "Standing", "Watcher"]
-
 logger = logging.getLogger(__name__)
 
 DEBOUNCE_SECONDS = 2.0

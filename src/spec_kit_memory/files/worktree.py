@@ -16,8 +16,6 @@ from spec_kit_memory.files import git
 from spec_kit_memory.files.discovery_rules import Segments, is_passing, rule_for, skips
 from spec_kit_memory.filesystem import Place
 
-__all__ = ["is_memory_place", "main_checkout", "with_twins"]
-
 
 def main_checkout(root: Path) -> Path | None:
     """The folder of the main checkout that corresponds to this workspace, a worktree or a folder in one."""

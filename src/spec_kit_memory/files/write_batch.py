@@ -12,8 +12,6 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TypeVar
 
-__all__ = ["BYTES", "FILES", "HOLD_SECONDS", "for_a_moment"]
-
 FILES = 100  # more of them in one transaction are hardly faster
 BYTES = 1_000_000  # of text that is read and waits to be written
 HOLD_SECONDS = 0.05  # longer ones noticeably delayed searches, which record their results

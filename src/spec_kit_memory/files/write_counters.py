@@ -15,8 +15,6 @@ from spec_kit_memory.files.locks import Lock
 from spec_kit_memory.filesystem import Place
 from spec_kit_memory.settings import Settings
 
-__all__ = ["WriteCounters", "count", "read"]
-
 _FILE = "transactions.json"
 _MOST_BYTES = 10_000
 

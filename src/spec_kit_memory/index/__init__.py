@@ -8,8 +8,6 @@ from pathlib import Path
 from spec_kit_memory.errors import DatabaseUnusable
 from spec_kit_memory.index.contract import Index
 
-__all__ = ["open_index"]
-
 _SERVERS = ("postgresql://", "postgres://")
 
 

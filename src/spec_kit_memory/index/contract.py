@@ -46,26 +46,6 @@ from spec_kit_memory.core.memory import (
 if TYPE_CHECKING:
     from spec_kit_memory.index.transfer import Target, TransferSource
 
-__all__ = [
-    "EVERYTHING",
-    "UNCHANGED",
-    "BadFile",
-    "Care",
-    "Documents",
-    "Index",
-    "Outbox",
-    "PutResult",
-    "Rebuilt",
-    "Record",
-    "Remark",
-    "StateFiles",
-    "Stored",
-    "TableReport",
-    "Tally",
-    "VectorWork",
-    "Vectors",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Stored:

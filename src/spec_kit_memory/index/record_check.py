@@ -21,8 +21,6 @@ from spec_kit_memory.core.memory import Attributes, Event, LedgerEntry, Link, Me
 from spec_kit_memory.core.wording import change_name
 from spec_kit_memory.index import rows
 
-__all__ = ["MOST", "NAMES", "Recorded", "check"]
-
 MOST = 20  # findings that are listed one by one
 # Fields of a memory's state that a rebuild clears and a scan sets again, each time with a new ledger entry.
 _DERIVED = ("aliases", "redactions")

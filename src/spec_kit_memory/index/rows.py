@@ -40,36 +40,6 @@ from spec_kit_memory.core.memory import (
 )
 from spec_kit_memory.errors import DatabaseCorrupt, TooLarge
 
-__all__ = [
-    "ATTRIBUTES",
-    "HISTORY",
-    "LEDGER",
-    "LINK",
-    "PASSAGE",
-    "PASSAGE_COLUMNS",
-    "REBUILD",
-    "attributes_from",
-    "attributes_json",
-    "clean",
-    "history_from",
-    "iso",
-    "ledger_from",
-    "link_from",
-    "link_state",
-    "memory_from",
-    "merged",
-    "micros",
-    "moment",
-    "pack",
-    "passage_from",
-    "passage_row",
-    "plain",
-    "state_of",
-    "unpack",
-    "unpacked",
-    "when",
-]
-
 T = TypeVar("T")
 
 REBUILD = advise("rebuild")

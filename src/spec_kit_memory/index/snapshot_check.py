@@ -20,8 +20,6 @@ from spec_kit_memory.core.memory import LinkClaim, Origin, Passage, Relation, So
 from spec_kit_memory.errors import RestoreFailed
 from spec_kit_memory.index import rows
 
-__all__ = ["FORMAT", "HINT", "Plan", "SavedMemory", "micros", "read"]
-
 FORMAT = 2  # raised when rows change so that an older program could not read them
 READABLE = (1, 2)
 HINT = advise("other-checkpoints")

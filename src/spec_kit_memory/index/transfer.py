@@ -14,8 +14,6 @@ from spec_kit_memory.errors import DatabaseUnusable
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.contract import Index
 
-__all__ = ["TABLES", "Target", "TransferSource", "TransferTable", "copy"]
-
 
 class TransferTable(NamedTuple):
     name: str

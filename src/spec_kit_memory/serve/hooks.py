@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from spec_kit_memory.answers import TriggerAnswer, TriggeredMemory
     from spec_kit_memory.workspace import Workspace
 
-__all__ = ["EVENTS", "HOOKED", "main", "run"]
-
 # Claude Code's event names; Codex, Qwen Code, VS Code and Copilot CLI use the same, Gemini CLI some of them.
 EVENTS: Mapping[str, str] = {
     "prompt": "UserPromptSubmit",

@@ -14,8 +14,6 @@ from typing import Any
 from spec_kit_memory import requests
 from spec_kit_memory.parameters import Edge, Kind, Parameter, Request, read
 
-__all__ = ["BY_COMMAND", "BY_NAME", "OUTPUT_SCHEMA", "TOOLS", "Tool", "behaviour", "input_schema", "read_arguments"]
-
 
 @dataclass(frozen=True, slots=True)
 class Tool:

@@ -9,8 +9,6 @@ from urllib.parse import unquote
 
 from spec_kit_memory.errors import BadParameter
 
-__all__ = ["shown_url", "usable_url"]
-
 _SCHEMES = ("postgresql://", "postgres://")
 
 

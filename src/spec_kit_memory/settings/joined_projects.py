@@ -15,8 +15,6 @@ from spec_kit_memory.core import jsonc
 from spec_kit_memory.errors import BadParameter, FileMissing
 from spec_kit_memory.settings.own_folders import make_private_folder, user_config_file
 
-__all__ = ["JOINED", "check_name", "join"]
-
 JOINED = "index.projects"
 # Like the names of a team's projects: safe as the name of a folder, in an address and in a log.
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")

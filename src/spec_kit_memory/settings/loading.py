@@ -44,18 +44,6 @@ from spec_kit_memory.settings.keys import (
 from spec_kit_memory.settings.own_folders import expanded, user_config_file
 from spec_kit_memory.settings.trust import TRUST, TrustLevel, overreach
 
-__all__ = [
-    "CONFIG",
-    "RESERVED_VARIABLES",
-    "find_root",
-    "load",
-    "load_with_problems",
-    "parse_flag",
-    "places_of",
-    "repository_excludes",
-    "starter_config",
-]
-
 CONFIG = f"{STATE_FOLDER}/config.jsonc"
 CONFIG_LIMIT_BYTES = 1_000_000
 ROOT_MARKS = (STATE_FOLDER, "specs", "MEMORY.md", ".git")

@@ -13,8 +13,6 @@ from pathlib import Path
 from spec_kit_memory.errors import FileMissing
 from spec_kit_memory.settings.keys import PREFIX
 
-__all__ = ["expanded", "make_private_folder", "personal_vault", "user_config_file", "user_folder", "user_state_folder"]
-
 APPLICATION = "spec-kit-memory"
 
 

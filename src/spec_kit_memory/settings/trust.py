@@ -16,8 +16,6 @@ from typing import Any
 from spec_kit_memory.settings.keys import STATE_FOLDER, shown_text
 from spec_kit_memory.settings.own_folders import expanded
 
-__all__ = ["MOST_OF_A_REPOSITORY", "TRUST", "TrustLevel", "overreach"]
-
 
 class TrustLevel(Enum):
     """What a repository's own file may say about a key, in the words of the reference page."""

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-__all__ = ["Bounds", "Completed", "TooMuchOutputError", "run_bounded"]
-
 _CHUNK = 1 << 16
 _LAST_WORDS = 1 << 16  # bytes of standard error to keep
 # The shell sets the limits and becomes the program: nothing runs between fork and exec of a process with threads.

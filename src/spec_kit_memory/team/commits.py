@@ -20,8 +20,6 @@ from spec_kit_memory.files import disk, index_entry, outgoing, pending
 from spec_kit_memory.index.postgres.outbox import Waiting
 from spec_kit_memory.team.repository import OccupiedError, Repository
 
-__all__ = ["TRAILER", "Conflict", "PushPlan", "commit", "plan"]
-
 TRAILER = "Spec-Kit-Memory-Operation"
 _MOST_PATHS = 50  # in one commit
 

@@ -15,8 +15,6 @@ from spec_kit_memory.index.postgres import failures, schema
 from spec_kit_memory.index.postgres.connection import Raw, taken
 from spec_kit_memory.settings.database_url import usable_url
 
-__all__ = ["DatabaseSession", "Row", "TeamDatabase"]
-
 Row = tuple[Any, ...]
 
 

@@ -35,8 +35,6 @@ from spec_kit_memory.team.repository import GitError, GitLimits, Repository
 from spec_kit_memory.team.scratch import private_folder, remove_folder
 from spec_kit_memory.workspace import utc_now
 
-__all__ = ["Keeper", "Round"]
-
 logger = logging.getLogger(__name__)
 
 INTERVAL_SECONDS = 60.0  # between two fetches without a request

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from spec_kit_memory.errors import DatabaseBusy, SpecKitMemoryError
 from spec_kit_memory.team.database import TeamDatabase
 
-__all__ = ["LEASE_SECONDS", "Lease", "held"]
-
 LEASE_SECONDS = 30.0
 
 _PROJECT = "(SELECT id FROM project WHERE name = %s)"

@@ -22,8 +22,6 @@ from spec_kit_memory.settings import CONFIG, Settings, repository_excludes
 from spec_kit_memory.team.repository import Repository, TreeFile
 from spec_kit_memory.team.scratch import remove_folder
 
-__all__ = ["Brought", "Mirror"]
-
 AT_ONCE = 50  # files in one transaction
 _LONGEST = 1_000
 _LONGEST_PART = 255  # bytes

@@ -9,8 +9,6 @@ from spec_kit_memory.advice import Value, finding, outcome
 from spec_kit_memory.answers import Explanation, Freshness, HeldBack, Rule, SearchAnswer
 from spec_kit_memory.features.personal import joined_rules
 
-__all__ = ["joined_projects"]
-
 
 def joined_projects(answers: Mapping[str, SearchAnswer], *, limit: int) -> SearchAnswer:
     """Merge by score, which is comparable between projects (the best has 100 · match); ties by name and rank.

@@ -31,8 +31,6 @@ from spec_kit_memory.team.projects import Project
 from spec_kit_memory.team.scratch import ProjectCopies, private_folder, remove_folder
 from spec_kit_memory.workspace import Workspace, utc_now
 
-__all__ = ["CHECKOUT", "index_place", "open_project"]
-
 CHECKOUT = "served"  # the same for all replicas, which see the same files
 
 

@@ -12,8 +12,6 @@ from pathlib import Path
 from spec_kit_memory.errors import BadParameter, FileMissing, Invalid
 from spec_kit_memory.team.database import Row, TeamDatabase
 
-__all__ = ["Added", "Project", "Projects"]
-
 # Safe as the name of a folder, in an address and in a log.
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 _TAKEN_NAMES = ("all", "constitutional", "folder")  # `projects: ["all"]`, memory://constitutional, memory://folder/X

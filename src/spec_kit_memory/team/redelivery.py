@@ -16,8 +16,6 @@ from spec_kit_memory.index.postgres.outbox import InGit, Outbox
 from spec_kit_memory.team.commits import TRAILER
 from spec_kit_memory.team.repository import Repository
 
-__all__ = ["accept_dropped"]
-
 _REPEATED = 5  # UUID version of operations made here, whose id is derived from the dropped one
 
 

@@ -22,8 +22,6 @@ from spec_kit_memory.team.bounded_process import Bounds, TooMuchOutputError, run
 from spec_kit_memory.team.projects import Project, is_address
 from spec_kit_memory.team.scratch import remove_folder
 
-__all__ = ["GitError", "GitLimits", "OccupiedError", "Repository", "TreeFile"]
-
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _SHA_1, _SHA_256 = 40, 64  # characters
 _FILE_MODES = ("100644", "100755")

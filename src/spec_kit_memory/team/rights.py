@@ -16,22 +16,6 @@ from typing import Any
 from spec_kit_memory.errors import AccessDenied, BadParameter, Invalid, MissingParameter
 from spec_kit_memory.parameters import Request
 
-__all__ = [
-    "ANY_PROJECT",
-    "LOCAL",
-    "NEEDED",
-    "Access",
-    "Grant",
-    "Role",
-    "User",
-    "needed",
-    "read_grants",
-    "role_of_scopes",
-    "roles_by_claims",
-    "scopes_of",
-    "user_id",
-]
-
 LOCAL = "local"  # the issuer of static tokens
 ANY_PROJECT = "*"
 

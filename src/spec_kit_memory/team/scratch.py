@@ -35,8 +35,6 @@ from spec_kit_memory.requests import (
 )
 from spec_kit_memory.settings import Settings
 
-__all__ = ["ProjectCopies", "private_folder", "remove_folder"]
-
 _MOST_BYTES = 64 << 20
 _TRIES = 5  # attempts, if others keep moving a memory
 

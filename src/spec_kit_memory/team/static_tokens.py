@@ -18,8 +18,6 @@ from spec_kit_memory.errors import BadParameter, FileMissing, MissingParameter
 from spec_kit_memory.team.database import Row, TeamDatabase
 from spec_kit_memory.team.rights import LOCAL, Access, Role, User
 
-__all__ = ["PREFIX", "StaticToken", "TokenCache", "Tokens", "read_duration", "token_from"]
-
 PREFIX = "skmt_"  # so that secret scanners recognise tokens
 OPERATOR = "operator"
 BELIEVED_SECONDS = 2.0  # a revoked token must be refused within 5

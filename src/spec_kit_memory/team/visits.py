@@ -14,8 +14,6 @@ from typing import Any
 from spec_kit_memory.team.database import TeamDatabase
 from spec_kit_memory.team.static_tokens import StaticToken, token_from
 
-__all__ = ["Outgoing", "Visits", "csrf_of"]
-
 LASTING = timedelta(hours=12)
 MOST_NOTICES = 10
 _COLUMNS = "token.id, subject, projects, role, created_at, expires_at, revoked_at"

@@ -19,8 +19,6 @@ from spec_kit_memory.core.scope import below, folder_below
 from spec_kit_memory.index.arrays.feed import Counters, Feed, MemoryRow
 from spec_kit_memory.index.arrays.steadiness import Steadiness
 
-__all__ = ["Columns", "LiveColumns"]
-
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     Ints = npt.NDArray[np.int64]
 
-__all__ = ["Counters", "Feed", "Lookups", "MemoryPlace", "MemoryRow", "PageOfWords", "PassageArrays", "Wanted"]
-
 Lookups = dict[tuple[str, ...], str]  # indexed words, several for a phrase -> the term of the query
 
 

@@ -13,8 +13,6 @@ from spec_kit_memory.index.arrays.postings import Postings
 from spec_kit_memory.index.arrays.row_cache import RowCache
 from spec_kit_memory.index.arrays.steadiness import Steadiness
 
-__all__ = ["Arrays"]
-
 
 class Arrays:
     def __init__(self, feed: Feed, steadiness: Steadiness | None = None, *, exact_bytes: int = EXACT_BYTES) -> None:

@@ -26,8 +26,6 @@ from spec_kit_memory.index.arrays.feed import Feed
 from spec_kit_memory.index.arrays.postings import RECENT, best
 from spec_kit_memory.index.arrays.steadiness import Steadiness
 
-__all__ = ["EXACT_BYTES", "Vectors"]
-
 EXACT_BYTES = 640_000_000  # about 400,000 vectors of 384 dimensions
 _CANDIDATES = 4_000  # read exactly when only bits are in memory; measured in docs/explain/storage.md
 _LONGEST = 1.05  # longest squared length of a stored vector, with a margin for rounding

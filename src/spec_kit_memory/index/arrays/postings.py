@@ -25,8 +25,6 @@ from spec_kit_memory.index.arrays.columns import Columns
 from spec_kit_memory.index.arrays.feed import Feed, Lookups, Wanted
 from spec_kit_memory.index.arrays.vocabulary import Vocabulary
 
-__all__ = ["RECENT", "Postings", "best", "bm25"]
-
 K1 = 1.2
 B = 0.75
 # A passage full of this many of the rarest query words scores 1: no passage has all words of a long question.

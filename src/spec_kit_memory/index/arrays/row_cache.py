@@ -16,8 +16,6 @@ from spec_kit_memory.core.scope import allows
 from spec_kit_memory.index.arrays.feed import Counters, Feed
 from spec_kit_memory.index.arrays.steadiness import Steadiness
 
-__all__ = ["RowCache"]
-
 _MOST_MEMORIES = 20_000  # about 30 MB, in workspaces with this many
 _MOST_PASSAGES = 120_000  # about 60 MB, in workspaces with this many
 _MOST_STATE_BYTES = 40_000_000

@@ -11,8 +11,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["Steadiness"]
-
 
 class Steadiness(threading.local):
     def __init__(self) -> None:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from spec_kit_memory.index.arrays.columns import Columns
     from spec_kit_memory.index.arrays.feed import Feed, PageOfWords
 
-__all__ = ["MOST_BYTES", "Vocabulary"]
-
 MOST_BYTES = 64_000_000  # about 250,000 passages of 60 words; in larger indexes, words are read when needed
 _MOST_LATER = 20_000  # passages; with more, reading the whole vocabulary again is faster
 _MOST_TIMES = 65_535

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     Ints = npt.NDArray[np.int64]
 
-__all__ = ["match_text", "match_vector"]
-
 _INSIDE = (
     " FROM passage JOIN memory ON memory.project_id = @p AND memory.id = passage.memory_id"
     " LEFT JOIN usage ON usage.project_id = @p AND usage.memory_id = memory.id"

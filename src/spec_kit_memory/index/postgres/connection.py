@@ -36,8 +36,6 @@ from spec_kit_memory.index.postgres import (
 )
 from spec_kit_memory.index.sql.dialect import Elsewhere, TextIndex, Values, first
 
-__all__ = ["BUSY_SECONDS", "Connection", "Database", "Pool", "Raw", "taken"]
-
 BUSY_SECONDS = 30.0
 ASIDE_SECONDS = 0.5  # how long a read waits to record its use
 _LEAST_WAIT_MS = 100  # the least lock timeout, for a writer whose turn came just before its deadline

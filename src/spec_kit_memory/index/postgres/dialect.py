@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-__all__ = ["translated"]
-
 _WORDS = tuple(
     (re.compile(pattern), text)
     for pattern, text in (

@@ -14,8 +14,6 @@ from spec_kit_memory.index.postgres.state_files import StateFiles
 from spec_kit_memory.index.postgres.view import PostgresShared
 from spec_kit_memory.index.sql.engine import TableIndex
 
-__all__ = ["PostgresIndex"]
-
 
 class PostgresIndex(TableIndex):
     _shared: PostgresShared

@@ -12,8 +12,6 @@ from spec_kit_memory.index.postgres.connection import Connection
 from spec_kit_memory.index.sql.dialect import first
 from spec_kit_memory.index.transfer import TransferTable
 
-__all__ = ["PostgresTables"]
-
 _NUMBERED = {"memory": "id", "link": "id", "history": "sequence", "vector": "id", "model": "id"}
 
 

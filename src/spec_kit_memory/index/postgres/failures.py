@@ -11,8 +11,6 @@ from psycopg_pool import PoolClosed, PoolTimeout
 from spec_kit_memory.advice import advise
 from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable, SpecKitMemoryError
 
-__all__ = ["FOREIGN", "as_ours", "busy", "masked"]
-
 FOREIGN = (psycopg.Error, PoolTimeout, PoolClosed)
 _PASSWORD = re.compile(
     r"(://[^/@:\s]*:)[^@/\s]*@|(\b(?:password|passfile|sslpassword)\s*=\s*)(?:'[^']*'|[^\s&]+)", re.I

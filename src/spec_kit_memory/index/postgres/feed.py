@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     Ints = npt.NDArray[np.int64]
 
-__all__ = ["PostgresFeed"]
-
 _MEMORY = """
 SELECT memory.id, path, source, spec_folder, tier, context_type, archived_folder OR outdated, presence = 'live',
   first_indexed_at, greatest(first_indexed_at, last_access), expires_at, owner, project

@@ -37,8 +37,6 @@ from spec_kit_memory.index.sql.repair import (
 if TYPE_CHECKING:
     from spec_kit_memory.core.memory import Memory
 
-__all__ = ["Care"]
-
 _RECORDED = ("memory", "content", "usage", "override", "citation", "link", "history", "ledger", "session")
 _BAD_VECTORS = (
     "SELECT id FROM vector WHERE project_id = @p AND vector_dims(vector) <>"

@@ -10,8 +10,6 @@ from spec_kit_memory.index.sql.dialect import Elsewhere, fetch
 if TYPE_CHECKING:
     from spec_kit_memory.index.postgres.connection import Connection
 
-__all__ = ["claim_link", "drop_link", "elsewhere"]
-
 
 def elsewhere(connection: Connection, entry: Entry) -> Elsewhere | None:
     """The memory that another checkout has at this path, else one with the same text in the same folder.

@@ -15,8 +15,6 @@ from spec_kit_memory.errors import Outdated
 from spec_kit_memory.index.sql.dialect import fetch, first
 from spec_kit_memory.index.sql.view import View
 
-__all__ = ["InGit", "Outbox", "Waiting"]
-
 MOST_LATE = 20
 MOST_AT_ONCE = 200  # operations per round of the worker
 

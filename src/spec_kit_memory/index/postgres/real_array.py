@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from psycopg.adapt import AdaptersMap, Dumper
 from psycopg.pq import Format
 
-__all__ = ["RealArray", "joined", "register"]
-
 _REAL, _REAL_ARRAY = 700, 1021  # type ids (OIDs) of PostgreSQL
 
 

@@ -13,8 +13,6 @@ from psycopg import errors
 from spec_kit_memory.advice import advise
 from spec_kit_memory.errors import DatabaseUnusable
 
-__all__ = ["NAME", "ROLE", "VERSION", "Opened", "add_project", "open_project", "prepare"]
-
 NAME = "spec_kit_memory"  # the schema
 ROLE = "spec_kit_memory_app"  # taken by every transaction; its rights are limited to the rows of one project
 VERSION = 6

@@ -14,8 +14,6 @@ from spec_kit_memory.index import rows
 from spec_kit_memory.index.postgres.connection import Connection, Database
 from spec_kit_memory.index.sql.dialect import fetch
 
-__all__ = ["StateFiles"]
-
 _PART = 1 << 20
 _LOCK_SECONDS = 120.0
 _PAUSE_SECONDS = 0.1

@@ -13,8 +13,6 @@ from spec_kit_memory.index.sql.view import Shared
 if TYPE_CHECKING:
     from spec_kit_memory.index.contract import Index
 
-__all__ = ["PostgresShared"]
-
 _PASSAGE_BYTES, _MEMORY_BYTES, _WORDS_BYTES = 120, 800, 250  # estimates: columns, and the words of a passage
 _LOOK_AGAIN = 1_000  # matches until the size is checked again: the project may have become smaller
 COLD_MATCHES = 16  # the most that one command needs: several texts, by words and by vector

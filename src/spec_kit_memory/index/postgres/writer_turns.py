@@ -13,8 +13,6 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["MOST_WRITING", "turn_to_write"]
-
 MOST_WRITING = 12  # the most connections to one server that writers of a process hold at once
 
 

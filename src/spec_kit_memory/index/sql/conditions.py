@@ -11,8 +11,6 @@ from typing import Any
 
 from spec_kit_memory.core.memory import Filter, Scope, StateBounds
 
-__all__ = ["CITED", "MEMORY", "Condition", "in_ids", "matching", "visible"]
-
 Condition = tuple[str, list[Any]]  # SQL over memory (and usage), with its values
 
 # Citations that were recorded for an earlier text do not count. An empty body has no fingerprint.

@@ -14,8 +14,6 @@ from spec_kit_memory.core.memory import LinkClaim, Memory, Origin
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.sql.dialect import Connection, fetch, first
 
-__all__ = ["others_resolved", "replace", "resolve", "unresolved"]
-
 # Only memories that readers of the claimant may see; live ones first, then those in the same spec folder.
 _TARGET = """
 SELECT memory.id FROM memory, memory AS claimant

@@ -23,8 +23,6 @@ from spec_kit_memory.core.memory import Entry, Origin, Passage, Scope
 from spec_kit_memory.errors import DatabaseCorrupt
 from spec_kit_memory.index import rows
 
-__all__ = ["Connection", "Database", "Elsewhere", "StatementResult", "TextIndex", "Values", "fetch", "first", "upsert"]
-
 Values = Sequence[Any] | Mapping[str, Any]
 
 

@@ -37,17 +37,6 @@ from spec_kit_memory.index.sql.dialect import Connection, Elsewhere, fetch, firs
 from spec_kit_memory.index.sql.queries import Queries, not_found
 from spec_kit_memory.index.sql.recorder import Recorder, load
 
-__all__ = [
-    "Documents",
-    "allowed",
-    "effective",
-    "keep_text",
-    "require",
-    "set_attributes",
-    "take_out",
-]
-
-
 PUT_ALIAS = upsert("alias", "checkout_id, path", "memory_id, fingerprint, triggers, raw_hash, size, mtime_ns, seen_ns")
 
 

@@ -17,8 +17,6 @@ from spec_kit_memory.index.sql.record import Record
 from spec_kit_memory.index.sql.vectors import Vectors
 from spec_kit_memory.index.sql.view import Shared
 
-__all__ = ["TableIndex"]
-
 
 class TableIndex:
     """The common part of an index handle. An engine adds how it is opened, `care`, and its own features."""

@@ -11,8 +11,6 @@ from spec_kit_memory.index.contract import PutResult
 from spec_kit_memory.index.sql.dialect import Connection, first, upsert
 from spec_kit_memory.index.sql.recorder import Recorder
 
-__all__ = ["PUT_DOCUMENT", "index", "is_unknown", "write_document"]
-
 PUT_DOCUMENT = upsert(
     "document",
     "checkout_id, memory_id",

@@ -9,8 +9,6 @@ from spec_kit_memory.core.memory import Passage, StoredPassage
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.sql.dialect import Connection
 
-__all__ = ["TOKENIZER", "cut", "has_same_words", "headings", "stored_for", "update_places", "with_texts"]
-
 TOKENIZER = ("porter", ["unicode61", "remove_diacritics", "2"])  # of FTS5, as in the schema of SQLite
 
 

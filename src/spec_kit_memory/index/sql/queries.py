@@ -24,8 +24,6 @@ from spec_kit_memory.index.contract import EVERYTHING, Stored, Tally
 from spec_kit_memory.index.sql import conditions
 from spec_kit_memory.index.sql.view import View
 
-__all__ = ["Queries", "not_found"]
-
 _LIVE = "memory.presence = 'live'"
 _MOST = 10**15
 _ORDERS = {

@@ -41,8 +41,6 @@ from spec_kit_memory.index.sql.documents import require, set_attributes
 from spec_kit_memory.index.sql.recorder import Recorder, load
 from spec_kit_memory.index.sql.view import View
 
-__all__ = ["Record", "link_of"]
-
 _LEDGER_PAGE = 2_000  # entries per read, so that no read holds the log for a whole verification
 
 

@@ -11,8 +11,6 @@ from spec_kit_memory.index.sql.dialect import Connection, fetch, first
 from spec_kit_memory.index.sql.documents import effective
 from spec_kit_memory.index.sql.recorder import load
 
-__all__ = ["Recorded"]
-
 _PAGE = 2_000
 
 

@@ -20,8 +20,6 @@ from spec_kit_memory.index.sql.dialect import Connection
 if TYPE_CHECKING:
     from spec_kit_memory.core.operation import Operation
 
-__all__ = ["Recorder", "load"]
-
 
 _LOAD = f"SELECT {conditions.MEMORY} WHERE memory.project_id = @p AND memory.id = ?"
 

@@ -19,17 +19,6 @@ from spec_kit_memory.index.sql.recorder import Recorder
 from spec_kit_memory.index.sql.restore import Checkpoints
 from spec_kit_memory.index.sql.statistics import Statistics
 
-__all__ = [
-    "DOCUMENT_FAULTS",
-    "LIVE",
-    "MISCOUNTED",
-    "STRAY_TRIGGERS",
-    "VECTOR_FAULTS",
-    "Fault",
-    "Repairs",
-    "old_sessions",
-]
-
 _SESSION_DAYS = 30  # a session that was not used for this long is deleted
 Fault = tuple[str, str, str]  # the name of the check, what to count, and the code of the finding
 

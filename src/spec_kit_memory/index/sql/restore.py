@@ -34,8 +34,6 @@ from spec_kit_memory.index.sql.record import PUT_SESSION, link_of
 from spec_kit_memory.index.sql.recorder import Recorder, load
 from spec_kit_memory.index.sql.snapshot import Snapshots, links_touching, memory_row
 
-__all__ = ["Checkpoints"]
-
 _Key = tuple[int, int, str]  # of a link: source, target, relation
 _UNSAVED = (
     "said", "said_trusted", "vouched", "overrides", "warnings", "access_count", "last_access", "aliases", "claims",

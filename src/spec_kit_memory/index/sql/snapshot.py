@@ -21,8 +21,6 @@ from spec_kit_memory.index.sql import conditions
 from spec_kit_memory.index.sql.dialect import Connection, fetch, first
 from spec_kit_memory.index.sql.view import View
 
-__all__ = ["Snapshots", "links_touching", "memory_row"]
-
 _PAGE = 500
 _OWN = """
 SELECT vouched, raw_hash, size, mtime_ns, seen_ns, said, said_trusted, warnings, text, override.attributes

@@ -16,8 +16,6 @@ from spec_kit_memory.index.sql import conditions, declared_links, vectors
 from spec_kit_memory.index.sql.dialect import Connection, fetch, first
 from spec_kit_memory.index.sql.view import View
 
-__all__ = ["Statistics"]
-
 
 class Statistics(View):
     def stats(self, *, size: bool = False) -> dict[str, Any]:

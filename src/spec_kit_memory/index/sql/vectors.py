@@ -20,8 +20,6 @@ from spec_kit_memory.index.sql.dialect import Connection, fetch, first
 from spec_kit_memory.index.sql.recorder import Recorder
 from spec_kit_memory.index.sql.view import Model, View
 
-__all__ = ["PROVIDER_FAILURE", "Vectors"]
-
 _PAGE = 500
 _PROVIDER = ""  # the hash under which a failure of the provider itself is stored
 PROVIDER_FAILURE = f"SELECT reason FROM failure WHERE failure.project_id = @p AND hash = '{_PROVIDER}'"

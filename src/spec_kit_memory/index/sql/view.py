@@ -16,8 +16,6 @@ from spec_kit_memory.index.sql.dialect import Database
 if TYPE_CHECKING:
     from spec_kit_memory.index.arrays.matching import Arrays
 
-__all__ = ["Model", "Shared", "View"]
-
 Model = tuple[str, int, str]  # name, dimensions, hash of the weights
 
 

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import apsw
 
-__all__ = ["wait_at_most"]
-
 # The same pauses as SQLite's: short at first, because most processes hold the lock only briefly.
 _PAUSES = (0.001, 0.002, 0.005, 0.010, 0.015, 0.020, 0.025, 0.025, 0.025, 0.050, 0.050, 0.100)
 

@@ -15,8 +15,6 @@ from spec_kit_memory import filesystem
 from spec_kit_memory.errors import DatabaseUnusable
 from spec_kit_memory.filesystem import Place
 
-__all__ = ["ENDINGS", "refuse_foreign"]
-
 ENDINGS = ("-wal", "-shm", "-journal")
 _JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")  # at its start, and also at its end if it names another file
 

@@ -32,8 +32,6 @@ from spec_kit_memory.index.sqlite import companions, dialect, failures, log, sch
 from spec_kit_memory.index.sqlite.busy import wait_at_most
 from spec_kit_memory.index.sqlite.reads import Read, ReadBlock, Reads
 
-__all__ = ["BUSY_SECONDS", "Connection", "Database"]
-
 BUSY_SECONDS = 30.0
 _READ_SECONDS = 5.0  # how long reopening waits for reads of the old file to end
 _DELETING_SECONDS = 0.25  # how long it then waits for the old file's log to be deleted

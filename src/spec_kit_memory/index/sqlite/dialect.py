@@ -10,8 +10,6 @@ from typing import Any
 
 from spec_kit_memory.index.sql.dialect import Values
 
-__all__ = ["bound", "translated"]
-
 _FENCE = r'(?:[\w"]+\.)?(?:project_id = @p|checkout_id = @c)'
 _REPLACED = tuple(
     (re.compile(pattern), text)

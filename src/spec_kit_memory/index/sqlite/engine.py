@@ -14,8 +14,6 @@ from spec_kit_memory.index.sqlite.export import SqliteTables
 from spec_kit_memory.index.sqlite.maintenance import Care
 from spec_kit_memory.index.sqlite.view import SqliteShared
 
-__all__ = ["SqliteIndex"]
-
 
 class SqliteIndex(TableIndex):
     _shared: SqliteShared

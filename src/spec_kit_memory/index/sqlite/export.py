@@ -11,8 +11,6 @@ from spec_kit_memory.index.sqlite import text_index
 from spec_kit_memory.index.sqlite.connection import Connection
 from spec_kit_memory.index.transfer import TransferTable
 
-__all__ = ["SqliteTables"]
-
 
 class SqliteTables:
     """Used within one transaction: a read of one snapshot, or a write."""

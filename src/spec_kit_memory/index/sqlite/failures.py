@@ -14,8 +14,6 @@ from spec_kit_memory.advice import Text, advise
 from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable, SpecKitMemoryError
 from spec_kit_memory.index import rows
 
-__all__ = ["CANNOT_BE_SHARED", "FOREIGN", "as_ours", "damaged", "note_errno", "shows_damage"]
-
 # Errors that database code may raise and that are turned into errors of this package.
 FOREIGN = (apsw.Error, OSError, UnicodeDecodeError, zlib.error)
 # Errors that our code raises for rows that we never wrote: an unknown tier, half a list, a vector of another length.

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     Ints = npt.NDArray[np.int64]
 
-__all__ = ["SqliteFeed"]
-
 _MEMORY = """
 SELECT memory.id, path, source, spec_folder, tier, context_type, archived_folder OR outdated, presence = 'live',
   first_indexed_at, max(first_indexed_at, coalesce(last_access, first_indexed_at)), expires_at, owner, project

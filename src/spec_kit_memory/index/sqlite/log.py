@@ -12,8 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Frame", "content", "frames", "has_frames", "head", "page_size", "path_of", "present_pages"]
-
 _HEADER, _FRAME_HEADER = 32, 24
 _MAGIC = {0x377F0682: "<", 0x377F0683: ">"}  # the byte order of its checksums
 

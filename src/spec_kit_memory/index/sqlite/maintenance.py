@@ -40,8 +40,6 @@ from spec_kit_memory.index.sqlite.schema import RECORDED
 from spec_kit_memory.index.sqlite.soundness import SECONDS, Watch, integrity, integrity_of
 from spec_kit_memory.index.sqlite.view import SqliteShared
 
-__all__ = ["LARGE", "Care"]
-
 LARGE = 100_000_000  # bytes; up to this size even a quick check is complete, which takes less than a second
 _ENTRIES = 500  # of the ledger, checked between two looks at the clock
 _BULKY = ("passage", "passage_fts", "passage_fts_data", "vector", "token_state")

@@ -12,8 +12,6 @@ from spec_kit_memory.advice import Advice, Text, finding
 from spec_kit_memory.index.sql.dialect import fetch
 from spec_kit_memory.index.sqlite.connection import Connection
 
-__all__ = ["hidden", "is_too_large", "misfits"]
-
 _TABLES = (
     *("counter", "content", "memory", "usage", "override", "citation", "link", "history", "ledger", "session"),
     *("document", "alias", "passage", "trigger", "claim", "model", "vector", "token_state", "failure", "bad_file"),

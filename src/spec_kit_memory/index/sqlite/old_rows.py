@@ -30,8 +30,6 @@ from spec_kit_memory.index.sqlite.pages import (
     Value,
 )
 
-__all__ = ["UNREADABLE", "Check", "Found", "OldIndex", "Record"]
-
 Record = dict[str, Any]
 Check = Callable[[Record], object]  # raises if this cannot be a row of its table
 

@@ -19,18 +19,6 @@ from spec_kit_memory import filesystem
 from spec_kit_memory.filesystem import Place
 from spec_kit_memory.index.sqlite import log
 
-__all__ = [
-    "INDEX_INTERIOR",
-    "INDEX_LEAF",
-    "TABLE_INTERIOR",
-    "TABLE_LEAF",
-    "Pages",
-    "StoredRow",
-    "Tree",
-    "Value",
-    "page_size",
-]
-
 Value = None | int | float | str | bytes
 
 TABLE_LEAF, TABLE_INTERIOR, INDEX_LEAF, INDEX_INTERIOR = 13, 5, 10, 2

@@ -13,8 +13,6 @@ import apsw
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.index.sqlite import failures
 
-__all__ = ["Read", "ReadBlock", "Reads"]
-
 ReadConnection = TypeVar("ReadConnection", bound=apsw.Connection)
 
 

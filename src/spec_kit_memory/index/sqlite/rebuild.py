@@ -27,8 +27,6 @@ from spec_kit_memory.index.sqlite.connection import Connection, Database
 from spec_kit_memory.index.sqlite.pages import page_size
 from spec_kit_memory.index.sqlite.salvage import index_remaining, salvage
 
-__all__ = ["rebuild"]
-
 _TRIES = 3  # others may write in the moment between the release of our lock and the exchange
 _CHUNK = 1 << 20
 _SETTLE_MS = 2_000  # to wait for truncating the log afterwards; if that fails, later writes do it

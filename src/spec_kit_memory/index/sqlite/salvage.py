@@ -42,8 +42,6 @@ from spec_kit_memory.index.sqlite.connection import Connection
 from spec_kit_memory.index.sqlite.old_rows import UNREADABLE, Check, Found, OldIndex, Record
 from spec_kit_memory.index.sqlite.pages import Value
 
-__all__ = ["Salvaged", "index_remaining", "salvage"]
-
 _CHAT = "chat://"
 _NOBODY = (0,)  # the memory ids of a ledger entry that is about no memory
 

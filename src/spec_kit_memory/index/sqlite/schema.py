@@ -22,19 +22,6 @@ from spec_kit_memory.errors import DatabaseUnusable
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.sqlite.failures import damaged
 
-__all__ = [
-    "APPLICATION_ID",
-    "DERIVED",
-    "RECORDED",
-    "TRIGGERS",
-    "VERSION",
-    "digest_of",
-    "is_current",
-    "known_triggers",
-    "migrate",
-    "refuse_foreign",
-]
-
 APPLICATION_ID = 0x534B4D31  # "SKM1"; distinguishes our files from other programs' databases
 
 # Links that a person made are recorded, all others are derived: rebuild distinguishes them by their origin.

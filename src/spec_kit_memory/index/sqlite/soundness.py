@@ -14,8 +14,6 @@ from spec_kit_memory.index.sqlite.connection import Connection, Database
 from spec_kit_memory.index.sqlite.failures import damaged
 from spec_kit_memory.index.sqlite.misfits import hidden, misfits
 
-__all__ = ["SECONDS", "Soundness", "Watch", "integrity", "integrity_of"]
-
 SECONDS = 2.0  # the time limit of a quick check of a large index
 _STEPS = 20_000  # of SQLite's virtual machine between two looks at the clock
 _BELIEVED_SECONDS = 60.0  # how long the result of a check is trusted

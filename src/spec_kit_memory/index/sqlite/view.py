@@ -17,8 +17,6 @@ from spec_kit_memory.index.sqlite.soundness import Soundness
 if TYPE_CHECKING:
     from spec_kit_memory.index.contract import Index
 
-__all__ = ["SqliteShared"]
-
 
 class SqliteShared(Shared):
     database: Database

@@ -20,8 +20,6 @@ from spec_kit_memory.core.citations import Code
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.serve.messages import for_person
 
-__all__ = ["Block", "Line", "Quote", "Table", "ago", "blocks", "size"]
-
 # The first index of an old project may have hundreds of warnings; a few show what kinds there are.
 MOST_WARNINGS = 5
 MOST_IDS = 10

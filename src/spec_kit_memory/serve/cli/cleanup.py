@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from spec_kit_memory.serve.cli.invocation import Invocation
     from spec_kit_memory.workspace import Workspace
 
-__all__ = ["reasons", "walk"]
-
 # Below this confidence, a memory was judged unhelpful more often than helpful.
 DOUBTED = 0.4
 

@@ -27,8 +27,6 @@ from spec_kit_memory.serve.cli.options import common_options, options
 if TYPE_CHECKING:
     from spec_kit_memory.answers import SaveAnswer, WatchAnswer
 
-__all__ = ["COMMANDS"]
-
 Run = Callable[..., None]
 COMMANDS: dict[str, Callable[[], click.Command]] = {}
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from spec_kit_memory.answers import WhyAnswer
 from spec_kit_memory.core import links
 
-__all__ = ["FORMS", "draw"]
-
 FORMS = ("tree", "mermaid", "dot")
 
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from spec_kit_memory.answers import Card
     from spec_kit_memory.workspace import Workspace
 
-__all__ = ["EXTRAS", "Extra", "every_card"]
-
 Values = dict[str, Any]
 
 

@@ -21,19 +21,6 @@ if TYPE_CHECKING:
     from spec_kit_memory.settings import Settings
     from spec_kit_memory.workspace import Workspace
 
-__all__ = [
-    "FAILED",
-    "INTERRUPTED",
-    "OK",
-    "USAGE",
-    "CommandFailed",
-    "Invocation",
-    "ReaderLeft",
-    "call",
-    "checked",
-    "command_edge",
-]
-
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 

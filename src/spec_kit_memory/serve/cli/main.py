@@ -13,8 +13,6 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 
-__all__ = ["generate_context", "main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The commands `skm` and `spec-kit-memory`. Exits with 0, 1 (error) or 2 (usage)."""

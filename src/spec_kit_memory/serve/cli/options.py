@@ -15,8 +15,6 @@ from spec_kit_memory.parameter_values import memory_id
 from spec_kit_memory.parameters import Parameter, Request
 from spec_kit_memory.serve.cli.invocation import Invocation, command_edge
 
-__all__ = ["common_options", "given_values", "options", "positionals"]
-
 
 def common_options() -> list[click.Parameter]:
     """--workspace, --json, --index and --set, before or after the command's name."""

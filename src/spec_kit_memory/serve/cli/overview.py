@@ -8,8 +8,6 @@ from typing import Any
 
 from spec_kit_memory.answers import Answer, Card, ListAnswer, StatsAnswer
 
-__all__ = ["Candidates", "CommandAnswer", "Overview", "Phrases", "Values"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Overview(Answer):

@@ -21,8 +21,6 @@ from spec_kit_memory.parameters import Request
 from spec_kit_memory.serve.cli.invocation import INTERRUPTED, OK, USAGE, CommandFailed, Invocation, ReaderLeft
 from spec_kit_memory.serve.cli.options import common_options, given_values, options, positionals
 
-__all__ = ["run"]
-
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code."""

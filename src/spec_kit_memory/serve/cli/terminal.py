@@ -18,8 +18,6 @@ from spec_kit_memory.serve.cli.answer_view import Block, Line, Quote, Table
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["harmless", "progress", "show", "show_error"]
-
 STYLES = {"title": "bold cyan", "dim": "dim", "good": "green", "bad": "red", "hint": "yellow", "": ""}
 
 

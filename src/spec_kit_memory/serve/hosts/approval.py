@@ -15,8 +15,6 @@ from typing import Any
 from spec_kit_memory.core import jsonc
 from spec_kit_memory.serve.hosts.formats import SERVER, HostPlace, content_of
 
-__all__ = ["Verdict", "decisions"]
-
 
 @dataclass(frozen=True, slots=True)
 class Verdict:

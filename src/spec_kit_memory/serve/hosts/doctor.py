@@ -37,8 +37,6 @@ from spec_kit_memory.serve.hosts.formats import (
     our_hooks,
 )
 
-__all__ = ["Diagnosis", "Finding", "blocks", "diagnose"]
-
 ANSWER_SECONDS = 30.0
 NOT_RUN = ", which is not run: the file may have come with the project"
 STOP_SECONDS = 5.0  # for a server to exit after its input was closed

@@ -23,18 +23,6 @@ from spec_kit_memory.serve.hosts.formats import (
     our_hooks,
 )
 
-__all__ = [
-    "Containers",
-    "Malformed",
-    "entry_in",
-    "made_by",
-    "other_workspaces",
-    "present",
-    "problem_of",
-    "with_entries",
-    "without_entries",
-]
-
 Malformed = (jsonc.Malformed, toml.MalformedToml)
 Containers = frozenset[tuple[str, ...]]
 

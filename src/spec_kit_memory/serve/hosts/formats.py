@@ -21,20 +21,6 @@ from spec_kit_memory.core import jsonc
 from spec_kit_memory.filesystem import Place
 from spec_kit_memory.serve.hosts import slash_commands
 
-__all__ = [
-    "HOSTS",
-    "SERVER",
-    "ConfigEntry",
-    "File",
-    "Host",
-    "HostPlace",
-    "argv",
-    "hooks_of_group",
-    "is_ours",
-    "named_workspace",
-    "our_hooks",
-]
-
 SERVER = "spec_kit_memory"
 # Long enough for a first run on a cold disk, short enough not to look like a hang.
 HOOK_SECONDS = 10

@@ -18,17 +18,6 @@ from spec_kit_memory.filesystem import Place, Redirected
 from spec_kit_memory.serve.hosts.edits import Containers
 from spec_kit_memory.serve.hosts.formats import HostPlace
 
-__all__ = [
-    "InstallRecord",
-    "OriginalFile",
-    "digest",
-    "forget",
-    "obstacle",
-    "place_of",
-    "read",
-    "write",
-]
-
 FORMAT = 1
 
 

@@ -13,8 +13,6 @@ from spec_kit_memory import programs
 from spec_kit_memory.serve.hosts import install_record
 from spec_kit_memory.serve.hosts.formats import File, Host, HostPlace, content_of
 
-__all__ = ["SAFE_PATH", "may_run_hook", "may_start_server"]
-
 # For an interpreter that is started in the project, so that it imports no module of the project instead of ours.
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["COMMANDS", "Command", "body", "command_file", "skill_file", "toml_file"]
-
 
 @dataclass(frozen=True, slots=True)
 class Command:

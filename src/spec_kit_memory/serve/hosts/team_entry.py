@@ -14,8 +14,6 @@ from spec_kit_memory.core.loopback import is_loopback
 from spec_kit_memory.errors import BadParameter
 from spec_kit_memory.serve.hosts.formats import SERVER, ConfigEntry, File, Host, HostPlace
 
-__all__ = ["REMOTE", "VARIABLE", "checked_address", "remote_files", "remote_notes", "with_remote"]
-
 REMOTE = f"{SERVER}_team"
 VARIABLE = "SPEC_KIT_MEMORY_TOKEN"
 

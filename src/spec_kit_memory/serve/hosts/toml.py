@@ -14,8 +14,6 @@ from typing import Any
 
 from spec_kit_memory.core.byte_order_mark import split_mark
 
-__all__ = ["MalformedToml", "change", "find", "parse", "put", "remove", "restored"]
-
 BEGIN = "# spec-kit-memory begin: written by `skm install`"
 END = "# spec-kit-memory end"
 

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
     from spec_kit_memory.serve.http.sign_in import TokenChecker
 
-__all__ = ["PATH", "application", "listen", "own_names", "run", "serve_http", "serve_page", "transport_security"]
-
 PATH = "/mcp"
 # Idle sessions are dropped after this time; the client starts a new one.
 SESSION_IDLE_SECONDS = 1800.0

@@ -25,8 +25,6 @@ from spec_kit_memory.errors import AccessDenied, BadParameter, FileMissing, Miss
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["BearerToken", "Token", "kept_token", "read_token"]
-
 VARIABLE = "SPEC_KIT_MEMORY_TOKEN"
 # Shorter tokens could be guessed over a fast network.
 TOKEN_LENGTH = 16

@@ -22,8 +22,6 @@ import jwt
 from spec_kit_memory.core.loopback import is_loopback
 from spec_kit_memory.errors import BadParameter, SpecKitMemoryError
 
-__all__ = ["Issuer", "IssuerUnavailable", "SigningKey", "checked_url", "fetch_json"]
-
 logger = logging.getLogger(__name__)
 
 FETCH_SECONDS = 10.0

@@ -18,8 +18,6 @@ from typing import Any, ClassVar
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["BACKLOG", "Limits", "calm_log", "guarded", "most_connections"]
-
 BACKLOG = 64  # connections accepted at once; each takes a file descriptor before its request can be checked
 _OWN_DESCRIPTORS = 96  # index, model, watcher, listening socket
 _MOST_CONNECTIONS = 512

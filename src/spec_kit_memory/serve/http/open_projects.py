@@ -13,8 +13,6 @@ from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace
 if TYPE_CHECKING:
     from spec_kit_memory.workspace import Workspace
 
-__all__ = ["OpenProjects", "ProjectHandle"]
-
 # Memory of an open project: for its connection and caches, and for the vector, words and columns of each passage.
 PROJECT_BYTES = 4_000_000
 PASSAGE_BYTES = 3_000

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from starlette.routing import Route
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["SCOPES", "SignIn", "TokenChecker", "authorize", "caller_of", "needed_scopes"]
-
 logger = logging.getLogger(__name__)
 
 READ, WRITE, ADMIN = "memory:read", "memory:write", "memory:admin"

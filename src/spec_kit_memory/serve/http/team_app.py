@@ -55,8 +55,6 @@ if TYPE_CHECKING:
     from spec_kit_memory.serve.http.sign_in import TokenChecker
     from spec_kit_memory.workspace import Workspace
 
-__all__ = ["Team", "domain_of", "serve_team", "team_application"]
-
 LARGEST_CALL_BYTES = 1_000_000
 PAUSE_SECONDS = 10.0  # between two fetches that calls of a git host bring about
 METADATA = "/.well-known/"

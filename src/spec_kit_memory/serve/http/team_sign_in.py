@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from spec_kit_memory.serve.http.sign_in import TokenChecker
     from spec_kit_memory.team.projects import Projects
 
-__all__ = ["ServedNames", "TeamChecker", "access_of"]
-
 BELIEVED_SECONDS = 2.0
 _ROLES = "spec-kit-memory/roles"  # among the claims of a checked token; no issuer's claim is kept under this name
 _OPERATOR = "spec-kit-memory/operator"

@@ -20,8 +20,6 @@ import sys
 import threading
 from collections.abc import Sequence
 
-__all__ = ["BEGINNINGS", "LISTS", "FirstAnswers", "Front", "running", "start", "wants_stdio"]
-
 # Lists that are the same in every workspace. Hosts request them at once, and some ignore late answers.
 LISTS = ("tools/list", "prompts/list", "resources/templates/list")
 # The prepared answer to this contains only what every workspace has; a host that asks again later gets the folders too.

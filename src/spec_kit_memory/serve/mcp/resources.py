@@ -15,18 +15,6 @@ from spec_kit_memory.errors import BadParameter, BadSpecFolder, MissingParameter
 if TYPE_CHECKING:
     from spec_kit_memory.workspace import Workspace
 
-__all__ = [
-    "ALWAYS_LISTED",
-    "BEGINNING",
-    "PROMPTS",
-    "TEMPLATES",
-    "Prompt",
-    "complete",
-    "listed",
-    "prompt_text",
-    "read",
-]
-
 RULES = "memory://constitutional"
 # Enough of a memory for any reader of a resource; longer ones are read in parts with memory_load.
 RESOURCE_TOKENS = 100_000

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from spec_kit_memory.answers import Answer
     from spec_kit_memory.workspace import Workspace
 
-__all__ = ["Served", "build_server", "described", "failure", "serve_stdio", "server_of", "success"]
-
 logger = logging.getLogger(__name__)
 
 NAME = "spec_kit_memory"

@@ -19,8 +19,6 @@ from pydantic import ValidationError
 if TYPE_CHECKING:
     from mcp.shared._stream_protocols import ReadStream, WriteStream
 
-__all__ = ["Answered", "reply"]
-
 
 def reply(error: ValidationError) -> SessionMessage | types.JSONRPCError | None:
     """The repaired message, or the error to send; None for a line that gets no reply."""

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from spec_kit_memory.serve.http.open_projects import OpenProjects
     from spec_kit_memory.workspace import Workspace
 
-__all__ = ["SHARED_VIEW", "build_team_server", "caller_for"]
-
 # For these, admins see the whole index and others their own view. Personal vaults are not on the server.
 WHOLE_VIEW = frozenset(("health", "stats"))
 # Checkpoints belong to the project, so that an admin can restore one that a writer made. They contain shared memories

@@ -20,8 +20,6 @@ from spec_kit_memory.errors import FileMissing
 if TYPE_CHECKING:
     from spec_kit_memory.workspace import Workspace
 
-__all__ = ["LiveWorkspace", "exit_on_signal", "must_exist", "open_at"]
-
 # Lets the first answer and the client's next requests finish before imports compete with them.
 WAKE_AFTER_SECONDS = 0.3
 # How long running calls may take to finish: when the client has gone, and after a signal to stop.

@@ -20,8 +20,6 @@ from spec_kit_memory.serve.messages.findings import FINDINGS
 from spec_kit_memory.serve.messages.outcomes import OUTCOMES
 from spec_kit_memory.serve.messages.table import TABLE, Words
 
-__all__ = ["Say", "advice_for_python", "for_model", "for_person"]
-
 Say = Callable[[Text], str]
 
 

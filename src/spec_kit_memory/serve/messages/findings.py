@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["FINDINGS"]
-
 FINDINGS: Mapping[str, str] = {
     # --- used inside other findings
     "and-more": "{names} and {more:more|more}",

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["OUTCOMES"]
-
 OUTCOMES: Mapping[str, str] = {
     # --- search, read and list
     "nothing-matched": "nothing found for {text}",

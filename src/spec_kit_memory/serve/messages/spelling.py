@@ -17,8 +17,6 @@ from spec_kit_memory import requests
 from spec_kit_memory.parameters import Parameter, Request
 from spec_kit_memory.serve.tools import TOOLS
 
-__all__ = ["Edge", "parameter", "spelled"]
-
 Edge = Literal["model", "person", "python"]
 
 _QUOTED = re.compile(r"`([^`\n]+)`")

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["HEADERS", "GuardedPage", "Notice", "PageAccess", "Visit"]
-
 SESSION_SECONDS = 12 * 3600
 MOST_SESSIONS = 200
 

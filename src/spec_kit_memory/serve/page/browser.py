@@ -16,8 +16,6 @@ from pathlib import Path
 from spec_kit_memory import filesystem, settings
 from spec_kit_memory.errors import FileMissing
 
-__all__ = ["opening_in_browser"]
-
 DELAY_SECONDS = 0.2  # until the server answers
 _PAGE = """<!doctype html>
 <meta charset="utf-8">

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from spec_kit_memory.answers import Answer
     from spec_kit_memory.workspace import Workspace
 
-__all__ = ["CHANGES", "ChangeDone", "Sent"]
-
 
 @dataclass(frozen=True, slots=True)
 class Sent:

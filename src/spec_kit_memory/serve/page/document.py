@@ -18,8 +18,6 @@ from markdown_it import MarkdownIt
 if TYPE_CHECKING:
     from spec_kit_memory.page_answers import Section
 
-__all__ = ["LONGEST", "html_of", "section_id", "visible"]
-
 LONGEST = 200_000  # characters that are rendered; a link shows the whole text unrendered
 # Characters that an agent reads and a person does not see: those that change the direction of a line, have no width, or
 # control a terminal; several joiners or variation selectors in a row, which no script needs; and Unicode tag letters.

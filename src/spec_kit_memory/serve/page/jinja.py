@@ -20,8 +20,6 @@ from spec_kit_memory.serve import render
 from spec_kit_memory.serve.page.document import section_id, visible
 from spec_kit_memory.serve.page.static_files import address
 
-__all__ = ["html"]
-
 # Every tier and state has a symbol in addition to its colour.
 SIGNS = {
     "constitutional": "◆",

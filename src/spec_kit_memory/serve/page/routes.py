@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace
     from spec_kit_memory.workspace import Workspace
 
-__all__ = ["Page", "app_of", "page_app", "read_form"]
-
 logger = logging.getLogger(__name__)
 
 MOST_FIELDS = 200  # of a form

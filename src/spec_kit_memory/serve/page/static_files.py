@@ -10,8 +10,6 @@ from importlib.resources import files
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-__all__ = ["address", "serve_static"]
-
 TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".txt": "text/plain"}
 FOLDERS = ("", "vendor/")
 SECONDS = 86_400

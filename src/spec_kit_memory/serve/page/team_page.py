@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from spec_kit_memory.serve.http.team_app import Team
     from spec_kit_memory.workspace import Workspace
 
-__all__ = ["TeamPageAccess", "team_page"]
-
 _VERBS = {kind.verb: kind for kind in VerbRequest.__subclasses__()}
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from spec_kit_memory.core.memory import Link
     from spec_kit_memory.workspace import Workspace
 
-__all__ = ["PAGES", "PageRequest", "PageView"]
-
 WHOLE = 10**9  # tokens: a page limits the rows that it renders, and needs no token budget
 RESULTS, TOKENS = 20, 20_000
 MORE_RESULTS, MORE_TOKENS = 100, 100_000
