@@ -89,7 +89,7 @@ def ask(workspace: Workspace, text: str, relevant: Sequence[str], places: Places
     request = SearchRequest(query=text, limit=FIRST, include_archived=True)
     found = searching.rank(runtime, request).found[:FIRST]
     question = retrieve.prepare(runtime, query.read(text))
-    pool = retrieve.match(runtime, question, searching.hard_filter(request), results=FIRST)
+    pool = retrieve.match(runtime, question, searching.hard_filter(request))
     candidates, words = pool.readings[0]
     unrelated = question.embeddings[0].unrelated if question.embeddings else None
     if not found or words is None or unrelated is None:

@@ -144,3 +144,43 @@ def test_what_is_found_and_what_is_below_the_least_score_add_up_whatever_the_lim
             assert answer.total_found + answer.held_back.min_score == everything, (limit, score)
             below += answer.held_back.min_score
     assert below
+
+
+@pytest.mark.parametrize("model", ["none", "local"])
+def test_no_count_of_an_answer_depends_on_how_many_results_were_asked_for(
+    place: Place, clock: Clock, model: str
+) -> None:
+    for number in range(6):
+        place.write(f"constitutional/rule{number}.md", f"# Rule {number}\n\nAccess tokens live in vault {number}.\n")
+
+    def notes(kind: str, count: int, folder: str = "001-core", **front: object) -> None:
+        for number in range(count):
+            text = f"{'The access tokens live. ' * (number % 7)}Case {number} of the mill."
+            long = "\n\n".join(f"## Part {part}\n\n{text} {'Grain and water. ' * 5}" for part in range(4))
+            place.memory(f"{kind}{number}", f"# {kind} {number}\n\n{long}", folder=folder, **front)
+
+    notes("faded", 30)
+    notes("gone", 5, expires="2026-03-20")
+    notes("old", 8, folder="001-core/archive")
+    workspace = place.open(model=model)
+    clock.pass_(days=60)
+    notes("new", 30)
+    workspace.index()
+    question = "how long do access tokens live in a vault"
+    for options in ({}, {"min_score": 0.3}, {"min_score": 0.9}, {"fresh": True}, {"group_by": "passage"}):
+        counts = {}
+        for limit in (1, 2, 5, 10, 20, 50, 100):
+            answer = workspace.search(question, limit=limit, max_tokens=50_000, **options)
+            held = answer.held_back
+            counts[limit] = (
+                answer.total_found,
+                *(held.archived, held.dormant, held.expired, held.min_score, held.stale),
+                [row["title"] for row in held.best],
+            )
+        assert all(count == counts[1] for count in counts.values()), (options, counts)
+        assert held.dormant
+        assert held.archived
+        assert held.expired
+    few, many = (workspace.search(question, limit=limit, max_tokens=100_000).results for limit in (5, 100))
+    assert [result.id for result in few] == [result.id for result in many][:5]
+    assert len(many) > 20

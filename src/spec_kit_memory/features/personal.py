@@ -61,7 +61,7 @@ def joined_search(project: SearchAnswer, own: SearchAnswer, *, limit: int) -> Se
         outcome=_with_personal(project, personal_count) if personal_count else project.outcome,
         results=tuple(results),
         constitutional=joined_rules(project.constitutional, own.constitutional),
-        total_found=project.total_found + len(marked),
+        total_found=project.total_found + (own.total_found if marked else 0),
     )
 
 

@@ -16,7 +16,7 @@ from spec_kit_memory.advice import Advice, Text, advise, finding
 from spec_kit_memory.core import calibration, relevance
 from spec_kit_memory.core.memory import Filter, RawHit, StoredPassage
 from spec_kit_memory.core.query import Query
-from spec_kit_memory.core.relevance import Candidate, Fused
+from spec_kit_memory.core.relevance import Candidate, Fused, Relevance
 from spec_kit_memory.embed import QueryEmbedding, token_states
 from spec_kit_memory.errors import ProviderUnavailable
 from spec_kit_memory.features import remarks
@@ -127,10 +127,12 @@ class Pool:
     readings: Sequence[Reading]  # one for each text
     method: str  # hybrid | text | vector
     unavailable: tuple[Text, ...] = ()
-    # Passage id -> the question that led to it, and the candidates as they were before questions became sections.
+    # Passage id -> the question that led to it; the candidates alone, as they were before questions became sections.
     questions: Mapping[int, str] = field(default_factory=dict)
     asked: Mapping[int, StoredPassage] | None = None
     legs: Mapping[str, int] = field(default_factory=dict)
+    # The passages that only a high limit added; they are no candidates, and nothing is counted by them.
+    added: frozenset[int] = frozenset()
 
     @property
     def looked_at(self) -> Mapping[int, StoredPassage]:
@@ -138,13 +140,17 @@ class Pool:
         return self.passages if self.asked is None else self.asked
 
     def by_memory(self) -> dict[int, list[StoredPassage]]:
-        """Each memory's candidate passages, best first."""
+        """Each memory's passages, best first."""
         passages: dict[int, list[StoredPassage]] = {}
-        values = {id_: self.relevance[id_].value for id_ in sorted(self.passages)}
+        values = {id_: (id_ not in self.added, self.relevance[id_].value) for id_ in sorted(self.passages)}
         for id_ in sorted(values, key=values.__getitem__, reverse=True):
             passage = self.passages[id_]
             passages.setdefault(passage.memory_id, []).append(passage)
         return passages
+
+    def compared(self) -> set[int]:
+        """The memories of the candidates; the same whatever the limit."""
+        return {passage.memory_id for id_, passage in self.passages.items() if id_ not in self.added}
 
 
 class Question:
@@ -212,15 +218,54 @@ def look(runtime: Runtime, question: Question, where: Filter) -> Hits:
     return Hits([TextHits(*legs) for legs in zip(by_text, by_vector, strict=True)])
 
 
-def match(runtime: Runtime, question: Question, where: Filter, *, results: int = 1) -> Pool:
-    """The best passages within `where`, by text and by meaning; enough for `results`, if as many match."""
+def match(runtime: Runtime, question: Question, where: Filter) -> Pool:
+    """The best passages within `where`, by text and by meaning."""
     hits = look(runtime, question, where)
     plain = runtime.settings.search.fusion == "rrf"
-    passages = _every(runtime, hits) if plain else _promising(runtime, hits, question.reach, results=results)
+    passages = _every(runtime, hits) if plain else _promising(runtime, hits, question.reach)
     return led_to_sections(
         _pool(runtime, question, hits, passages),
         lambda memory_id: runtime.store.documents.passages(memory_ids=[memory_id]),
     )
+
+
+def extended(runtime: Runtime, question: Question, pool: Pool, *, results: int) -> Pool:
+    """The pool with enough passages for `results`, if as many match.
+
+    The values of the candidates do not change, and none of the others is more relevant than the worst of them, so
+    that a higher limit appends results and changes no count.
+    """
+    passages = _further(runtime, pool, results)
+    if not passages:
+        return pool
+    beyond = _pool(runtime, question, pool.hits, passages)
+    readings = [inside.beside(other) for inside, other in zip(pool.readings, beyond.readings, strict=True)]
+    beyond = led_to_sections(
+        replace(beyond, relevance=_fuse(runtime, readings)),
+        lambda memory_id: runtime.store.documents.passages(memory_ids=[memory_id]),
+    )
+    lowest = min((relevance.value for relevance in pool.relevance.values()), default=1.0)
+    values = Fused(pool.relevance)
+    values.steepness = pool.relevance.steepness
+    values |= {id_: _at_most(lowest, beyond.relevance[id_]) for id_ in beyond.passages if id_ not in pool.passages}
+    return replace(
+        pool,
+        relevance=values,
+        passages={**beyond.passages, **pool.passages},
+        match={**beyond.match, **pool.match},
+        questions={**beyond.questions, **pool.questions},
+        asked=pool.looked_at,
+        added=frozenset(beyond.passages.keys() - pool.passages.keys()),
+    )
+
+
+def _at_most(value: float, own: Relevance) -> Relevance:
+    """A relevance, scaled down where it is above that value."""
+    if own.value <= value:
+        return own
+    share = value / own.value
+    parts = {name: part * share for name, part in own.parts.items()}
+    return Relevance(value, parts, tuple(text * share for text in own.texts))
 
 
 def led_to_sections(pool: Pool, passages_of: Callable[[int], Sequence[StoredPassage]]) -> Pool:
@@ -339,29 +384,40 @@ def _every(runtime: Runtime, hits: Hits) -> dict[int, StoredPassage]:
     return {passage.id: passage for passage in runtime.store.documents.passages(list(hits.memory_of))}
 
 
-def _promising(runtime: Runtime, hits: Hits, reach: Reach, *, results: int) -> dict[int, StoredPassage]:
-    """The candidates to compare closely, most promising first, up to a number of passages and of tokens.
-
-    There are at least as many passages as `results`, and the best passages of further memories
-    are added until there are as many memories.
-    """
-    ordered = hits.promising()
-    least, room = max(LEAST_PASSAGES, results), reach.tokens
+def _promising(runtime: Runtime, hits: Hits, reach: Reach) -> dict[int, StoredPassage]:
+    """The candidates to compare closely, most promising first, up to a number of passages and of tokens."""
+    room = reach.tokens
     chosen: dict[int, StoredPassage] = {}
-    for passage in _in_turn(runtime, ordered[: max(reach.passages, results)]):
+    for passage in _in_turn(runtime, hits.promising()[: reach.passages]):
         room -= passage.tokens
-        if room < 0 and len(chosen) >= least:
+        if room < 0 and len(chosen) >= LEAST_PASSAGES:
             break
         chosen[passage.id] = passage
-    seen = {passage.memory_id for passage in chosen.values()}
-    further: list[int] = []
-    for id_ in ordered:
-        if len(seen) >= results:
-            break
-        if hits.memory_of[id_] not in seen:
-            seen.add(hits.memory_of[id_])
-            further.append(id_)
-    return chosen | {passage.id: passage for passage in runtime.store.documents.passages(further)}
+    return chosen
+
+
+def _further(runtime: Runtime, pool: Pool, results: int) -> dict[int, StoredPassage]:
+    """The most promising passages that are no candidates, until there are as many memories as `results`; where too few
+    match, further passages of the candidates' memories."""
+    memories, count = pool.compared(), len(pool.passages)
+    if len(memories) >= results:
+        return {}
+    ids: list[int] = []
+    others: list[int] = []
+    for id_ in pool.hits.promising():
+        if id_ in pool.looked_at:
+            continue
+        memory_id = pool.hits.memory_of[id_]
+        if memory_id in memories:
+            others.append(id_)
+        elif len(memories) < results:
+            memories.add(memory_id)
+            ids.append(id_)
+    ids += others[: max(0, results - count - len(ids))]
+    passages = runtime.store.documents.passages(ids)
+    # A question stands for a section of its memory; that of a candidate's memory was compared already.
+    compared = pool.compared()
+    return {passage.id: passage for passage in passages if not (passage.question and passage.memory_id in compared)}
 
 
 def _in_turn(runtime: Runtime, ids: Sequence[int]) -> Iterator[StoredPassage]:

@@ -39,6 +39,11 @@ from spec_kit_memory.requests import SearchRequest as Request
 
 # How many matching memories are named for each concept.
 MOST_NAMED = 3
+# A hidden memory without words of the query counts as held back if its estimate reaches that of the result with this
+# rank. Not the caller's limit: counts must not depend on how many results are requested.
+HELD_RANK = 10
+# The most results of a search, and so the most that are ever compared for one.
+MOST_RESULTS = 100
 # How often a search starts again because another process wrote meanwhile.
 MOST_LOOKS = 3
 _WORDS = re.compile(r"[^\W_]+")
@@ -251,17 +256,21 @@ def _rank(runtime: Runtime, request: Request, question: Question) -> Ranking:
         ids, hidden = concepts.common, runtime.store.documents.count(hard) > runtime.store.documents.count(soft)
         hard = replace(hard, ids=ids | _concepts(runtime, request, hard).common if hidden else ids)
         soft = replace(soft, ids=ids)
-    pool = retrieve.match(runtime, question, soft, results=request.limit)
-    results = _score(runtime, request, query, pool, hot)
-    results_left, dormant = _without_unclear_dormant(
-        request, results, decay.DORMANT_RELEVANCE**pool.relevance.steepness
-    )
-    scale = _set_scale(results_left or dormant)
-    kept, low = _without_low(request, results_left)
-    ordered = everything = _linked(runtime, results_left)
-    above = _rules_above(request, everything, pool.relevance.steepness)
+    pool = retrieve.match(runtime, question, soft)
+    compared, steepness = pool.compared(), pool.relevance.steepness
+    split = _split(runtime, request, query, pool, hot)
+    # With a threshold, as many are compared as the highest limit shows, so that what reaches it is the same for each.
+    # Where a candidate is below the least score, so are all that were not compared.
+    results = MOST_RESULTS if request.fresh or request.min_score else request.limit
+    if not split.low and (further := retrieve.extended(runtime, question, pool, results=results)) is not pool:
+        pool = further
+        split = _split(runtime, request, query, pool, hot)
+    low = split.low
+    ordered = everything = _linked(runtime, split.shown)
+    above = _rules_above(request, everything, compared, steepness)
     if low:
-        ordered = _linked(runtime, kept)
+        below = {ranked.memory.id for ranked in low}
+        ordered = _linked(runtime, [ranked for ranked in split.shown if ranked.memory.id not in below])
     stale: list[RankedMemory] = []
     if request.fresh:
         code = code_state.of(runtime, [ranked.memory for ranked in ordered])
@@ -270,40 +279,79 @@ def _rank(runtime: Runtime, request: Request, question: Question) -> Ranking:
     if request.concepts:
         for ranked in ordered[: request.limit]:
             ranked.concepts = _counted(runtime, request.concepts, ranked)
-    # Memories that were not compared closely rank below all that were. A threshold that excludes any of the latter
-    # therefore excludes the former too.
-    beyond = _beyond(pool)
+    unseen = _unseen(runtime, request, pool, soft, hot)
     return Ranking(
         query=query,
         found=tuple(ordered),
-        total=len(ordered) - len(above.intersection(ranked.memory.id for ranked in ordered)) + (0 if low else beyond),
+        total=len(ordered)
+        - len(above.intersection(ranked.memory.id for ranked in ordered))
+        + (0 if low else unseen.results),
         held_back=_held_back(
             runtime,
             request,
             question,
             pool,
-            dormant=dormant,
+            dormant=split.dormant,
             low=[ranked for ranked in low if ranked.memory.id not in above],
             stale=[ranked for ranked in stale if ranked.memory.id not in above],
-            low_unseen=beyond if low else 0,
+            unseen=unseen,
             outside=replace(hard, without=soft),
-            first=results[0] if results else None,
+            first=split.best,
             hot=hot,
         ),
         method=pool.method,
         unavailable=(*pool.unavailable, *_pending(runtime, question)),
         legs=pool.legs,
         historical=query.historical,
-        scale=scale,
-        steepness=pool.relevance.steepness,
+        scale=split.scale,
+        steepness=steepness,
         concepts=_where_found(runtime, concepts) if concepts and not concepts.common else {},
         above=above,
     )
 
 
-def _beyond(pool: Pool) -> int:
-    """The number of memories that matched and were not compared closely."""
-    return len(set(pool.hits.memory_of.values()).difference(p.memory_id for p in pool.passages.values()))
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """The scored memories: those to show, of them those below the caller's threshold, and the dormant ones left out."""
+
+    shown: list[RankedMemory]
+    low: list[RankedMemory]
+    dormant: list[RankedMemory]
+    best: RankedMemory | None  # by the formula, whether it is shown or not
+    scale: float | None
+
+
+def _split(runtime: Runtime, request: Request, query: Query, pool: Pool, hot: frozenset[int]) -> _Split:
+    results = _score(runtime, request, query, pool, hot)
+    least = decay.DORMANT_RELEVANCE**pool.relevance.steepness
+    shown, dormant = _without_unclear_dormant(request, results, pool.compared(), least)
+    scale = _set_scale(shown or dormant)
+    low = [ranked for ranked in shown if ranked.score < request.min_score * 100] if request.min_score else []
+    return _Split(shown, low, dormant, results[0] if results else None, scale)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unseen:
+    """The memories that matched and were not compared closely. They rank below all that were."""
+
+    ids: frozenset[int]
+    dormant: Filter | None  # the dormant ones of them; without a close comparison, none is a clear match
+    results: int  # how many are neither dormant nor rules
+
+
+def _unseen(runtime: Runtime, request: Request, pool: Pool, soft: Filter, hot: frozenset[int]) -> _Unseen:
+    ids = frozenset(pool.hits.memory_of.values()).difference(p.memory_id for p in pool.passages.values())
+    if not ids:
+        return _Unseen(ids, None, 0)
+    count, left = runtime.store.documents.count, len(ids)
+    if not request.asks_for_rules:
+        left -= count(replace(soft, ids=ids, tiers=frozenset({Tier.CONSTITUTIONAL})))
+    if request.state_filter or request.min_state:
+        return _Unseen(ids, None, left)
+    states = decay.bounds(frozenset({State.DORMANT}), now=runtime.now())
+    dormant = replace(soft, ids=ids - hot, states=states)
+    number = count(dormant)
+    return _Unseen(ids, dormant if number else None, left - number)
 
 
 def _not_flagged(runtime: Runtime, hot: frozenset[int]) -> frozenset[int]:
@@ -494,7 +542,7 @@ def _recency_at(runtime: Runtime, request: Request, query: Query, scoring: Scori
 
 
 def _without_unclear_dormant(
-    request: Request, results: list[RankedMemory], least: float
+    request: Request, results: list[RankedMemory], compared: Set[int], least: float
 ) -> tuple[list[RankedMemory], list[RankedMemory]]:
     """Split off dormant memories without a clear match, unless the caller named states."""
     if request.state_filter or request.min_state:
@@ -505,7 +553,7 @@ def _without_unclear_dormant(
         match = ranked.match
         clear = ranked.relevance >= least if match is None else match >= calibration.CLEAR
         lively = (
-            clear
+            (clear and ranked.memory.id in compared)
             or decay.used_lately(ranked.memory.first_indexed_at, ranked.scoring.now)
             or ranked.state is not State.DORMANT
         )
@@ -513,22 +561,18 @@ def _without_unclear_dormant(
     return shown, unclear
 
 
-def _without_low(request: Request, results: list[RankedMemory]) -> tuple[list[RankedMemory], list[RankedMemory]]:
-    if not request.min_score:
-        return results, []
-    low = [ranked for ranked in results if ranked.score < request.min_score * 100]
-    return [ranked for ranked in results if ranked.score >= request.min_score * 100], low
-
-
-def _rules_above(request: Request, results: Sequence[RankedMemory], steepness: int) -> frozenset[int]:
-    """The rules that are shown only above these results: all except rules that answer and are within the limit."""
+def _rules_above(
+    request: Request, results: Sequence[RankedMemory], compared: Set[int], steepness: int
+) -> frozenset[int]:
+    """The rules that are shown only above these results: all except those that answer."""
     if request.asks_for_rules:
         return frozenset()
-    rules = {ranked.memory.id for ranked in results if ranked.memory.tier is Tier.CONSTITUTIONAL}
-    if not rules:
-        return frozenset()
-    possible = [ranked for ranked in results if ranked.memory.id not in rules or _is_answer(ranked, steepness)]
-    return frozenset(rules.difference(ranked.memory.id for ranked in possible[: request.limit]))
+    return frozenset(
+        ranked.memory.id
+        for ranked in results
+        if ranked.memory.tier is Tier.CONSTITUTIONAL
+        and not (ranked.memory.id in compared and _is_answer(ranked, steepness))
+    )
 
 
 def _linked(runtime: Runtime, results: list[RankedMemory]) -> list[RankedMemory]:
@@ -579,7 +623,7 @@ def _held_back(
     dormant: Sequence[RankedMemory],
     low: Sequence[RankedMemory],
     stale: Sequence[RankedMemory],
-    low_unseen: int,
+    unseen: _Unseen,
     outside: Filter,
     first: RankedMemory | None,
     hot: frozenset[int],
@@ -591,11 +635,11 @@ def _held_back(
     """
     hidden = runtime.store.documents.count(outside) > 0
     best = [*dormant, *low, *stale]
-    if not (hidden or best):
+    if not (hidden or best or unseen.dormant):
         return HeldBack()
     estimated = pool.hits.memories()
-    # A memory that has no words of the query and is estimated below the last result is no match.
-    least = sorted(estimated.values())[-request.limit] if len(estimated) >= request.limit else -1.0
+    # A memory that has no words of the query and is estimated below the tenth result is no match.
+    least = sorted(estimated.values())[-HELD_RANK] if len(estimated) >= HELD_RANK else -1.0
     reasons = dict.fromkeys(_matches(pool.hits, estimated, [ranked.memory.id for ranked in dormant], least), "dormant")
     reasons |= {ranked.memory.id: "minScore" for ranked in low} | {ranked.memory.id: "stale" for ranked in stale}
     if hidden:
@@ -603,6 +647,9 @@ def _held_back(
         reasons |= _outside(runtime, request, hits, least, hot)
         best += _score_outside(runtime, request, question, pool, hits, first, hot)
     counts = Counter(reasons.values())
+    if unseen.dormant:
+        matched = frozenset(_matches(pool.hits, estimated, unseen.dormant.ids or (), least))
+        counts["dormant"] += runtime.store.documents.count(replace(unseen.dormant, ids=matched))
     best = sorted(
         (ranked for ranked in best if ranked.memory.id in reasons),
         key=lambda ranked: ranking.sort_key(ranked.score, ranked.memory),
@@ -611,7 +658,7 @@ def _held_back(
         archived=counts["archived"],
         dormant=counts["dormant"],
         expired=counts["expired"],
-        min_score=counts["minScore"] + low_unseen,
+        min_score=counts["minScore"] + (unseen.results if low else 0),
         stale=counts["stale"],
         best=tuple(
             HeldMatch(
