@@ -35,8 +35,8 @@ PIECES: Mapping[str, Sequence[Setting]] = {
     "without the session": [(relevance, "SESSION_WEIGHT", 0.0)],
     "without the words of neighbours": [(relevance, "WORD_NEIGHBOUR_WEIGHT", 0.0)],
     "without the length of messages": [(relevance, "LENGTH_DISCOUNT", 0.0)],
-    "600 candidates": [(retrieve, "ALONE", retrieve.Reach(600, 600, 10**9, 40))],
-    "half the candidates": [(retrieve, "ALONE", retrieve.Reach(300, 80, 12_000, 40))],
+    "600 candidates": [(retrieve, "ONE_QUESTION", retrieve.CandidateLimits(600, 600, 10**9, 40))],
+    "half the candidates": [(retrieve, "ONE_QUESTION", retrieve.CandidateLimits(300, 80, 12_000, 40))],
 }
 
 Measured = dict[str, list[dict[str, float]]]

@@ -213,7 +213,7 @@ def answer_section(shape: type) -> Iterator[str]:
     fields = [
         each
         for each in dataclasses.fields(shape)
-        if each.name != "unsaid" and not (issubclass(shape, answers.Answer) and each.name in inherited)
+        if each.name != "omitted" and not (issubclass(shape, answers.Answer) and each.name in inherited)
     ]
     yield f"## {shape.__name__}\n"
     if shape.__doc__:

@@ -39,13 +39,13 @@ def size(thing: Any) -> int:
 def field_sizes(row: Any) -> dict[str, int]:
     """Bytes of each field of a row as it is sent, including its name and a comma; fields left out are missing."""
     sizes: dict[str, int] = {}
-    unsaid: frozenset[str] = getattr(row, "unsaid", frozenset())
+    omitted: frozenset[str] = getattr(row, "omitted", frozenset())
     kind: Any = type(row)
     # `_entries` is not used here for speed: a search measures every result that it lists.
     for (name, optional, names, of_attributes), content, usual in zip(
         _form(kind), _contents(kind)(row), _left_out(kind), strict=True
     ):
-        if content is None or content is usual or name in unsaid:
+        if content is None or content is usual or name in omitted:
             continue
         if optional and (not content or type(content) not in _SIMPLE) and _is_empty(content):
             continue
@@ -125,7 +125,7 @@ def compact(data: Any) -> str:
 
 
 def fields(thing: Any, say: Callable[[Text], str] = str, *, without: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """A dataclass's fields as JSON data, without empty optional fields, None, and fields named in `unsaid`."""
+    """A dataclass's fields as JSON data, without empty optional fields, None, and fields named in `omitted`."""
     rendered: dict[str, Any] = {}
     for _, content in _entries(thing, say, without=without):
         rendered |= content
@@ -136,7 +136,7 @@ def _entries(
     thing: Any, say: Callable[[Text], str], *, without: frozenset[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The name of each field that is not left out, and its JSON: one entry for each of its names."""
-    without = without | getattr(thing, "unsaid", frozenset())
+    without = without | getattr(thing, "omitted", frozenset())
     kind: Any = type(thing)
     for name, optional, names, of_attributes in _form(kind):
         content = getattr(thing, name)
@@ -155,7 +155,7 @@ def _form(kind: Any) -> tuple[tuple[str, bool, tuple[str, ...], bool], ...]:
         renamed = (json_name(field.name),) if field.metadata.get("names") == RENAMED["names"] else ()
         of_attributes = field.metadata.get("names") == OF_ATTRIBUTES["names"]
         entries.append((field.name, _is_optional(field), (*renamed, camel(field.name)), of_attributes))
-    return tuple(form for form in entries if form[0] != "unsaid")
+    return tuple(form for form in entries if form[0] != "omitted")
 
 
 @cache
@@ -168,7 +168,7 @@ def _contents(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
 @cache
 def _left_out(kind: Any) -> tuple[Any, ...]:
     """Of each field, in the order of its form: the default, where that is left out; told without looking into it."""
-    defaults = [_default(field) for field in dataclasses.fields(kind) if field.name != "unsaid"]
+    defaults = [_default(field) for field in dataclasses.fields(kind) if field.name != "omitted"]
     return tuple(default if _is_empty(default) else None for default in defaults)
 
 

@@ -2,7 +2,7 @@
 
 Frozen dataclasses. `serve.render` turns any of them into the envelope
 {summary, data, hints, meta}: the fields of the subclass become `data`, in camelCase,
-with None and empty optional fields left out, and those named in `unsaid`.
+with None and empty optional fields left out, and those named in `omitted`.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class Result:
     before: int | None = None  # with includeContiguity: the memories saved just before and just after
     after: int | None = None
     explain: ScoreParts = field(default_factory=lambda: NO_SCORE_PARTS)
-    unsaid: frozenset[str] = frozenset()
+    omitted: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,7 +304,7 @@ class SearchAnswer(Answer):
     tokens_saved: int = 0
     contiguous: tuple[Card, ...] = ()
     explain: Explanation = field(default_factory=Explanation)
-    unsaid: frozenset[str] = frozenset()
+    omitted: frozenset[str] = frozenset()
 
 
 # --- reading ------------------------------------------------------------------

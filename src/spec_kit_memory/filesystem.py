@@ -95,7 +95,7 @@ class Place:
     def joined(self, *names: str) -> Place:
         return Place(self.base, (*self.names, *names))
 
-    def beside(self, name: str) -> Place:
+    def sibling(self, name: str) -> Place:
         return Place(self.base, (*self.names[:-1], name))
 
     def __str__(self) -> str:
@@ -497,7 +497,7 @@ def staging(target: Place, *, mode: int | None = None) -> Iterator[Staged]:
     """
     with _spot(target) as spot:
         spot.refuse_link()
-        temporary = target.beside(_temporary_name(target.name))
+        temporary = target.sibling(_temporary_name(target.name))
         staged = Staged(target, temporary, spot, _create(spot, temporary.name, 0o666 if mode is None else mode))
         try:
             try_lock(staged._descriptor)

@@ -147,7 +147,7 @@ class FileCopies(Protocol):
 
     def concerns(self, request: Request) -> bool: ...
 
-    def brought(self, request: Request) -> AbstractContextManager[object]:
+    def with_local_copies(self, request: Request) -> AbstractContextManager[object]:
         """Inside the block, copies of the request's files exist locally and no other verb works on them."""
         ...
 
@@ -188,7 +188,7 @@ class Workspace:
         self._copies = copies
         self._now = now
         refuse_links(settings)
-        if _has_left(settings, "past"):
+        if _has_leftovers(settings, "past"):
             from spec_kit_memory.files import past_folder
 
             past_folder.sweep(settings)
@@ -218,7 +218,7 @@ class Workspace:
         self._closed = False
         # Access counts are written even if the caller forgets to close.
         atexit.register(self.close)
-        if _has_left(settings, "pending"):
+        if _has_leftovers(settings, "pending"):
             with whole.hurried():  # anything that cannot be indexed now is indexed by the next scan
                 self._runtime.sync.recover()
 
@@ -655,9 +655,9 @@ class Workspace:
         if self._copies is None or not self._copies.concerns(request):
             return verb()
         for _ in range(_TRIES - 1):
-            with suppress(Outdated), self._copies.brought(request):
+            with suppress(Outdated), self._copies.with_local_copies(request):
                 return verb()
-        with self._copies.brought(request):
+        with self._copies.with_local_copies(request):
             return verb()
 
     def _timed(self, verb: Callable[[], _Answer]) -> _Answer:
@@ -670,12 +670,12 @@ class Workspace:
                 self._runtime.whole.require_sound(quick=not _is_empty(answer))
         except MemoryNotFound as error:
             self._runtime.whole.require_sound()
-            failure = self._where_it_went(error)
+            failure = self._with_present_location(error)
             if failure is error:
                 raise
             raise failure from error
         except _UNEXPECTED as error:  # either a damaged row or a bug of ours
-            self._runtime.whole.require_sense()
+            self._runtime.whole.require_valid_values()
             raise error
         except OSError as error:  # a disk error that was not handled elsewhere
             raise disk_error(error, error.filename or self.settings.root) from error
@@ -689,12 +689,12 @@ class Workspace:
         first = (self._unread,) if self._unread else ()
         return replace(answer, meta=meta, advice=(*first, *answer.advice))
 
-    def _where_it_went(self, error: MemoryNotFound) -> MemoryNotFound:
+    def _with_present_location(self, error: MemoryNotFound) -> MemoryNotFound:
         """The error for a missing memory: names the memory it was merged into, or adds that files are still unread."""
-        from spec_kit_memory.features.merge import taken_in_by
+        from spec_kit_memory.features.merge import merged_into
 
         missing = error.details.get("memoryId")
-        heir = taken_in_by(self._runtime, missing) if isinstance(missing, int) else None
+        heir = merged_into(self._runtime, missing) if isinstance(missing, int) else None
         if heir is not None:
             message = f"memory {missing} was merged into memory {heir.id} ({heir.title})"
             return MemoryNotFound(message, hint=advise("read-merged", id=heir.id), memoryId=missing, mergedInto=heir.id)
@@ -730,7 +730,7 @@ def _sync(whole: Index, settings: Settings, now: Callable[[], datetime]) -> Sync
     return Sync(whole, settings, now=now)
 
 
-def _has_left(settings: Settings, name: str) -> bool:
+def _has_leftovers(settings: Settings, name: str) -> bool:
     """Has a process that may have died left something here? Checked without imports, since hooks must start fast."""
     try:
         return bool(filesystem.names(state_folder(settings, name)))

@@ -46,9 +46,9 @@ def offsets(text: Sequence[str]) -> list[int]:
     return list(accumulate((UNIT * count(line) for line in text), initial=0))
 
 
-def fit(blocks: Sequence[MemoryBlock], *, budget: int, **more: Any) -> packing.Fitted:
+def fit(blocks: Sequence[MemoryBlock], *, budget: int, **more: Any) -> packing.PackedResults:
     """Pack under a budget of so many words."""
-    return packing.fit(blocks, budget=budget * UNIT, **more)
+    return packing.pack(blocks, budget=budget * UNIT, **more)
 
 
 def ranges(packed: packing.Packed) -> list[tuple[int, int]]:
@@ -153,12 +153,12 @@ def test_a_reference_without_passages_is_named_among_the_hits() -> None:
 def test_what_is_said_beside_the_hits_takes_what_they_leave() -> None:
     seen: list[tuple[list[int], int]] = []
 
-    def beside(named: Sequence[int], room: int) -> int:
+    def use_remaining(named: Sequence[int], room: int) -> int:
         seen.append((list(named), room))
         return min(room, 30)
 
     blocks = [block(1, (1, 4, 90), sections=((1, 8),)), block(2, (1, 30, 50))]
-    fitted = fit(blocks, budget=34, beside=beside)
+    fitted = fit(blocks, budget=34, use_remaining=use_remaining)
     assert seen[0] == ([1], (34 - 24) * UNIT)
     assert seen[1] == ([1, 2], (34 - 24 - 3 - 4) * UNIT)
     assert ranges(fitted.blocks[0]) == [(1, 4)]
@@ -229,7 +229,7 @@ def test_naming_a_further_range_has_its_price_and_the_header_names_the_first() -
 
 def test_a_budget_of_nothing_gives_nothing() -> None:
     fitted = fit([block(1, (1, 4, 90))], budget=0)
-    assert fitted == packing.Fitted(blocks=(), size=0, left_out=(1,))
+    assert fitted == packing.PackedResults(blocks=(), size=0, left_out=(1,))
 
 
 @st.composite
@@ -265,11 +265,11 @@ def test_the_budget_holds_lines_are_whole_and_nothing_is_doubled(
 ) -> None:
     told: list[int] = []
 
-    def beside(named: Sequence[int], room: int) -> int:
+    def use_remaining(named: Sequence[int], room: int) -> int:
         told.append(room // 3)
         return told[-1]
 
-    fitted = packing.fit(found, budget=budget, prices=prices, beside=beside)
+    fitted = packing.pack(found, budget=budget, prices=prices, use_remaining=use_remaining)
     by_id = {each.id: each for each in found}
     spent = sum(told)
     for packed in fitted.blocks:
@@ -285,7 +285,7 @@ def test_the_budget_holds_lines_are_whole_and_nothing_is_doubled(
             assert upper.last_line + 1 < lower.first_line
     assert fitted.size == spent <= budget
     assert [each.id for each in found] == sorted([each.id for each in fitted.blocks] + list(fitted.left_out))
-    assert fitted == packing.fit(found, budget=budget, prices=prices, beside=lambda named, room: room // 3)
+    assert fitted == packing.pack(found, budget=budget, prices=prices, use_remaining=lambda named, room: room // 3)
 
 
 # --- constitutional memories ----------------------------------------------------

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spec_kit_memory.core.phrases import MOST_PHRASES, doubts, extract, folder_phrase, in_most_prompts, too_plain
+from spec_kit_memory.core.phrases import (
+    MOST_PHRASES,
+    extract,
+    folder_phrase,
+    in_most_prompts,
+    is_too_common,
+    phrase_warnings,
+)
 from spec_kit_memory.core.triggers import Matcher, usable
 
 TEXT = """
@@ -63,12 +70,12 @@ def test_over_general_phrases_are_never_chosen() -> None:
     "phrase", ["fix", "add", "the", "next steps", "key decisions", "a", "10", "file", "it is", "code"]
 )
 def test_plain_phrases_are_known_as_such(phrase: str) -> None:
-    assert too_plain(phrase)
+    assert is_too_common(phrase)
 
 
 @pytest.mark.parametrize("phrase", ["oauth callback", "SentPassages", "cache.py", "hybrid search", "数据库迁移", "JWT"])
 def test_telling_phrases_are_known_as_such(phrase: str) -> None:
-    assert not too_plain(phrase)
+    assert not is_too_common(phrase)
 
 
 @pytest.mark.parametrize(
@@ -136,23 +143,25 @@ def test_phrases_that_tell_something_or_never_match_are_not(phrase: str) -> None
 )
 def test_a_name_with_signs_is_not_too_general(phrase: str) -> None:
     assert not in_most_prompts(phrase)
-    assert doubts([phrase]) == []
+    assert phrase_warnings([phrase]) == []
 
 
 @pytest.mark.parametrize("phrase", ["the", "of the", "why?", "(what)", "'how'", "The", "it is"])
 def test_a_word_of_any_prompt_is_too_general_whatever_stands_around_it(phrase: str) -> None:
-    assert list(map(str, doubts([phrase]))) == [f"trigger phrase {phrase!r} will match most prompts; give longer ones"]
+    assert list(map(str, phrase_warnings([phrase]))) == [
+        f"trigger phrase {phrase!r} will match most prompts; give longer ones"
+    ]
 
 
 @pytest.mark.parametrize("phrase", ["ab", "x", "---", "缓", "🚀", "!?", "42", "\u200b\u200b\u200b", "…"])
 def test_a_phrase_that_can_never_match_is_told(phrase: str) -> None:
-    (told,) = doubts([phrase])
+    (told,) = phrase_warnings([phrase])
     assert "can never match" in told
     assert not Matcher([(1, phrase)]).match(f"a {phrase} b")
 
 
 def test_doubts_name_all_phrases_of_a_kind_at_once() -> None:
-    message = list(map(str, doubts(["ab", "the", "harbour lamp", "!!!", "x", "of the", "-- --"])))
+    message = list(map(str, phrase_warnings(["ab", "the", "harbour lamp", "!!!", "x", "of the", "-- --"])))
     assert message == [
         "trigger phrases '!!!', '-- --' can never match: a phrase needs letters, digits or emoji",
         "trigger phrases 'ab', 'x' can never match: give three characters or more, two in a script without case",

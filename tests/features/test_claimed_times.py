@@ -87,7 +87,7 @@ def test_a_turn_of_a_time_to_come_neither_leads_nor_keeps_what_follows_out(
 
 def test_only_what_is_more_than_a_day_ahead_is_to_come() -> None:
     now = datetime(2026, 3, 1, 12, tzinfo=UTC)
-    assert not dates.to_come(datetime(2026, 3, 2, 12, tzinfo=UTC), now=now)
-    assert dates.to_come(datetime(2026, 3, 2, 12, 0, 1, tzinfo=UTC), now=now)
-    assert not dates.to_come(datetime.min.replace(tzinfo=UTC), now=now)
-    assert dates.to_come(datetime.max.replace(tzinfo=UTC), now=now)
+    assert not dates.is_in_future(datetime(2026, 3, 2, 12, tzinfo=UTC), now=now)
+    assert dates.is_in_future(datetime(2026, 3, 2, 12, 0, 1, tzinfo=UTC), now=now)
+    assert not dates.is_in_future(datetime.min.replace(tzinfo=UTC), now=now)
+    assert dates.is_in_future(datetime.max.replace(tzinfo=UTC), now=now)

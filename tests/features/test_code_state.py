@@ -345,4 +345,4 @@ def test_a_file_that_is_written_twice_within_its_stamp_is_read_again(place: Plac
     path.write_text("2\n", encoding="utf-8")
     os.utime(path, ns=(stamp, stamp))
     assert before is not None
-    assert not files.is_still(before)
+    assert not files.is_unchanged(before)

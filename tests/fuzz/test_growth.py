@@ -209,7 +209,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "prompt": lambda text: triggers.Matcher([(1, "save context"), (2, text[:40])]).match(text),
     "slug": structure.slug,
     "template": lambda text: rendered({"sessionSummary": "Said."}, template=text),
-    "saved document": lambda text: (saved_document.recounted(text), saved_document.own_words(text)),
+    "saved document": lambda text: (saved_document.with_updated_counts(text), saved_document.own_words(text)),
     "session": refused(lambda text: rendered({"sessionSummary": text, "keyDecisions": [text], "nextSteps": [text]})),
     "session keys": refused(lambda text: rendered({text: text, "links": {text: text}, "title": text})),
     "session messages": refused(lambda text: rendered({"userPrompts": [text], "observations": [{"title": text}]})),

@@ -54,7 +54,7 @@ TRIALS: dict[str, list[Trial]] = {
     "Index.together": [lambda s: _together(s)],
     "Index.warm": [lambda s: _warmed(s)],
     "Index.require_sound": [lambda s: s.require_sound()],
-    "Index.require_sense": [lambda s: s.require_sense()],
+    "Index.require_valid_values": [lambda s: s.require_valid_values()],
     "Documents.put": [
         lambda s: s.documents.put(entry("memory/users/bob/x.md", SECRET, owner="bob"), BY_USER, memory_id=1),
         lambda s: s.documents.put(entry(PATH, "mine now"), BY_USER, explicit=True),

@@ -642,7 +642,7 @@ def test_calls_of_a_git_host_are_signed_and_others_learn_nothing(served: Served)
     assert other.call("shop", b"{}", "sha256=" + hmac.new(secret.encode(), b"{}", hashlib.sha256).hexdigest())
     assert wanted() == before, "one fetch for all calls within the pause, whichever replica takes them"
     before = last_wanted("- interval '1 minute'")
-    other.registry.want_sync("shop", pause_seconds=3600)
+    other.registry.request_sync("shop", pause_seconds=3600)
     assert isinstance(before, datetime)
     assert wanted() == before + timedelta(hours=1), "a push within the pause is read when it ends"
 

@@ -14,7 +14,7 @@ from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.settings.keys import Semantic, Settings
 from spec_kit_memory.team.database import TeamDatabase
 from spec_kit_memory.team.keeper import Keeper, Round
-from spec_kit_memory.team.mirror import Brought, Mirror
+from spec_kit_memory.team.mirror import Mirror, Mirrored
 from spec_kit_memory.team.project_workspace import open_project
 from spec_kit_memory.team.projects import Project, Projects
 from spec_kit_memory.team.repository import GitError, GitLimits, Repository
@@ -94,16 +94,16 @@ def test_links_submodules_and_odd_names_are_skipped_and_the_rest_is_read(reader:
     done = reader.read()
     assert done.problem is None
     assert reader.paths() == {"memory/good.md", "memory/GOOD.md"}
-    assert done.brought.skipped["links"] == 2
-    assert done.brought.skipped["submodules"] == 1
-    assert done.brought.skipped["odd names"] == 3
-    assert done.brought.skipped["too large files"] == 1
+    assert done.mirrored.skipped["links"] == 2
+    assert done.mirrored.skipped["submodules"] == 1
+    assert done.mirrored.skipped["odd names"] == 3
+    assert done.mirrored.skipped["too large files"] == 1
     assert not list(tmp_path.rglob("ran"))
     with_people = reader.tree(
         ("040000", "tree", reader.tree(("040000", "tree", own.encode(), b"users")).encode(), b"memory")
     )
     reader.remote.push_tree(with_people)
-    assert reader.read().brought.skipped == {"files in somebody's own namespace": 1}
+    assert reader.read().mirrored.skipped == {"files in somebody's own namespace": 1}
     assert reader.paths() == set()
 
 
@@ -259,7 +259,7 @@ def test_a_fault_of_one_project_is_said_there_and_the_others_go_on(
     bring = Mirror.bring
     entered, ending = threading.Event(), threading.Event()
 
-    def fails(self: Mirror, *commits: str | None) -> Brought:
+    def fails(self: Mirror, *commits: str | None) -> Mirrored:
         if self._repository.project.name == "good":
             return bring(self, *commits)
         entered.set()
@@ -276,7 +276,7 @@ def test_a_fault_of_one_project_is_said_there_and_the_others_go_on(
         ending.set()
         assert until(lambda: Projects(database).get("bad").problem)
         assert Projects(database).get("bad").problem == "No space left on device"
-        Projects(database).want_sync("good")
+        Projects(database).request_sync("good")
         before = Projects(database).get("good").synced_at
         assert until(lambda: Projects(database).get("good").synced_at != before), "the worker is still there"
     finally:

@@ -90,18 +90,18 @@ def titles(workspace: Workspace) -> set[str]:
 
 def test_what_is_in_git_is_found_and_follows_what_people_push(team: Team) -> None:
     workspace, keeper = team.replica(), team.keeper()
-    assert team.round(keeper).brought.changed == 1
+    assert team.round(keeper).mirrored.changed == 1
     assert workspace.search("the first note").results[0].path == "memory/first.md"
     team.remote.commit(
         {"specs/001-x/memory/a.md": "# Alpha\n\nBeta gamma.\n", "memory/first.md": None, "src/code.py": "x = 1\n"}
     )
     done = team.round(keeper)
-    assert (done.brought.changed, done.brought.gone) == (1, 1)
+    assert (done.mirrored.changed, done.mirrored.gone) == (1, 1)
     assert titles(workspace) == {"Alpha"}
     team.remote.commit({"memory/other.md": "# Other\n\nForced.\n"}, force=True)
     team.round(keeper)
     assert titles(workspace) == {"Other"}
-    assert team.round(keeper).brought.changed == 0
+    assert team.round(keeper).mirrored.changed == 0
 
 
 CONFIG = ".spec-kit-memory/config.jsonc"
@@ -580,7 +580,7 @@ def test_who_lost_the_lease_meanwhile_changes_nothing_by_what_git_was_then(team:
         with team.database.transaction() as session:  # a process that slept for a minute
             session.execute("UPDATE lease SET held_until = now() - interval '1 second'")
         team.remote.commit({"memory/newer.md": "# Newer\n\nPushed meanwhile.\n"})
-        assert team.round(second).brought.changed == 1
+        assert team.round(second).mirrored.changed == 1
 
     first = team.keeper(step=stopped)
     assert "another replica" in (team.round(first).problem or "")
@@ -602,7 +602,7 @@ def test_a_trailer_in_a_commit_that_does_not_have_the_file_is_not_believed(team:
     team.remote.git("update-ref", "refs/heads/main", forged)
     assert team.round(keeper).delivered == 1
     assert "nine" in (team.remote.text(saved.path) or "")
-    assert team.round(keeper).brought.gone == 0
+    assert team.round(keeper).mirrored.gone == 0
 
 
 def test_a_file_that_people_move_keeps_its_id(team: Team) -> None:
@@ -633,6 +633,6 @@ def test_a_project_that_fails_rests_longer_each_time_unless_it_is_called_for(tea
     assert failed(for_seconds=100, ago=90) == []
     assert failed(for_seconds=100, ago=110) == ["shop"]
     assert failed(for_seconds=86_400, ago=590) == []
-    team.projects.want_sync("shop")
+    team.projects.request_sync("shop")
     assert keeper.due() == ["shop"]
     assert failed(for_seconds=86_400, ago=610) == ["shop"]

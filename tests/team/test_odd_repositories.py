@@ -151,7 +151,7 @@ def test_names_with_a_new_line_are_left_out_and_said(serve: Serve, tmp_path: Pat
     done = served.round()
     assert done.problem is None
     assert served.paths() == {"memory/plain.md"}
-    assert done.brought.skipped == {"odd names": 1}
+    assert done.mirrored.skipped == {"odd names": 1}
 
 
 def test_a_repository_with_sha_256_is_read_and_written(serve: Serve, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ _MILLISECONDS_FROM = 100_000_000_000  # as seconds, this would be the year 5138
 _CLOCKS_DIFFER = timedelta(days=1)  # tolerance for time zones and inaccurate clocks
 
 
-def to_come(moment: datetime, *, now: datetime) -> bool:
+def is_in_future(moment: datetime, *, now: datetime) -> bool:
     """Is this moment in the future? A document with such a date would rank as the newest for ever."""
     return moment - now > _CLOCKS_DIFFER
 

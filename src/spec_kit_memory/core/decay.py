@@ -140,7 +140,7 @@ def state_of(memory: Memory, *, hot: Collection[int], now: datetime) -> State:
     )
 
 
-def used_lately(last: datetime, now: datetime) -> bool:
+def used_recently(last: datetime, now: datetime) -> bool:
     """Can a memory with this use, or one yet later, not be dormant? Told without looking at its tier."""
     return now - last < _NOT_DORMANT
 

@@ -59,7 +59,7 @@ def merge_bodies(new: str, old: str, *, origin: str) -> str:
     merger = _Merger(*sides)
     merger.take_in(merger.new.root, merger.old.root)
     merger.note(origin)
-    return saved_document.recounted(merger.text())
+    return saved_document.with_updated_counts(merger.text())
 
 
 def _refuse_too_many(side: _Side) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from spec_kit_memory.core.close_names import close_names
 
 NEAREST = 3
-TELLING_CHARACTERS = 3  # shorter words occur in names by chance
+DISTINCTIVE_CHARACTERS = 3  # shorter words occur in names by chance
 
 _PREFIXES = (".opencode/specs/", "specs/")
 
@@ -30,7 +30,7 @@ def near_folders(name: str, folders: Collection[str]) -> list[str]:
         number, *rest = parts[0].split("-", 1)
         numbered = ["-".join([number.zfill(3), *rest]), *parts[1:]]
         begun = [folder for folder in names if _begins(folder.split("/"), numbered)]
-    within = [folder for folder in names if len(word) >= TELLING_CHARACTERS and word in folder]
+    within = [folder for folder in names if len(word) >= DISTINCTIVE_CHARACTERS and word in folder]
     return list(dict.fromkeys([*begun, *close_names(name, names), *within]))[:NEAREST]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from spec_kit_memory.core import front_matter
 from spec_kit_memory.core.byte_order_mark import split_mark
 from spec_kit_memory.core.front_matter import KEYS, FrontBlock, canonical
-from spec_kit_memory.core.memory import LinkClaim, Relation, Warning_
+from spec_kit_memory.core.memory import DocumentWarning, LinkClaim, Relation
 from spec_kit_memory.core.structure import metadata_fence, scan
 from spec_kit_memory.errors import BadParameter, Invalid
 
@@ -183,7 +183,7 @@ def _remove_from_metadata(
             lines[fence[0] : fence[1] - 1] = new
 
 
-def _load(text: str, *, first_line: int) -> tuple[dict[str, Any], list[Warning_]]:
+def _load(text: str, *, first_line: int) -> tuple[dict[str, Any], list[DocumentWarning]]:
     """The parsed YAML, and the reasons why it cannot be read; warnings about odd keys are left out."""
     data, warnings = front_matter.load(text, first_line=first_line)
     return data, [warning for warning in warnings if warning.code == "yaml"]

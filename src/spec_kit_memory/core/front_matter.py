@@ -17,7 +17,15 @@ from spec_kit_memory.core import dates
 from spec_kit_memory.core.bounded import short
 from spec_kit_memory.core.byte_order_mark import MARK
 from spec_kit_memory.core.close_names import close_names
-from spec_kit_memory.core.memory import CONTEXT_ALIASES, ContextType, FrontMatter, LinkClaim, Relation, Tier, Warning_
+from spec_kit_memory.core.memory import (
+    CONTEXT_ALIASES,
+    ContextType,
+    DocumentWarning,
+    FrontMatter,
+    LinkClaim,
+    Relation,
+    Tier,
+)
 
 MAX_CHARACTERS = 64_000
 MAX_DEPTH = 64
@@ -137,11 +145,11 @@ def _reads_like_keys(lines: Sequence[str], block: FrontBlock) -> bool:
     return True
 
 
-def load(text: str, *, first_line: int) -> tuple[dict[str, Any], list[Warning_]]:
+def load(text: str, *, first_line: int) -> tuple[dict[str, Any], list[DocumentWarning]]:
     """Read YAML with strings for scalars; any problem becomes a warning."""
     refused = _refusal(text)
     if refused:
-        return {}, [Warning_(finding("metadata-not-read", reason=refused), first_line, "yaml")]
+        return {}, [DocumentWarning(finding("metadata-not-read", reason=refused), first_line, "yaml")]
     import yaml
 
     reader = loader()(text)
@@ -150,15 +158,16 @@ def load(text: str, *, first_line: int) -> tuple[dict[str, Any], list[Warning_]]
     except yaml.YAMLError as problem:
         return {}, [_yaml_warning(problem, first_line)]
     except (RecursionError, ValueError) as problem:
-        return {}, [Warning_(finding("metadata-not-read", reason=type(problem).__name__), first_line, "yaml")]
+        return {}, [DocumentWarning(finding("metadata-not-read", reason=type(problem).__name__), first_line, "yaml")]
     finally:
         reader.dispose()
     if data is None or data == "":
         return {}, []
     if not isinstance(data, dict):
-        return {}, [Warning_(finding("metadata-no-mapping"), first_line, "yaml")]
+        return {}, [DocumentWarning(finding("metadata-no-mapping"), first_line, "yaml")]
     repeated = [
-        Warning_(finding("key-twice", key=key[:80]), first_line + line, "metadata") for key, line in reader.repeated
+        DocumentWarning(finding("key-twice", key=key[:80]), first_line + line, "metadata")
+        for key, line in reader.repeated
     ]
     return data, repeated
 
@@ -230,17 +239,17 @@ def _has_alias(text: str) -> bool:
         return False  # loading it will report the error
 
 
-def _yaml_warning(problem: Any, first_line: int) -> Warning_:
+def _yaml_warning(problem: Any, first_line: int) -> DocumentWarning:
     mark = getattr(problem, "problem_mark", None) or getattr(problem, "context_mark", None)
     reason = getattr(problem, "problem", None) or getattr(problem, "reason", None) or "unreadable"
-    return Warning_(
+    return DocumentWarning(
         finding("yaml-broken", reason=short(str(reason), LONGEST_REASON)),
         first_line + (mark.line if mark else 0),
         "yaml",
     )
 
 
-def interpret(data: Mapping[str, Any], *, text: str, first_line: int) -> tuple[FrontMatter, list[Warning_]]:
+def interpret(data: Mapping[str, Any], *, text: str, first_line: int) -> tuple[FrontMatter, list[DocumentWarning]]:
     """Turn the keys loaded from `text` into values; unknown values become warnings."""
     reader = _Reader(text, first_line)
     for key, value in data.items():
@@ -300,11 +309,11 @@ class _Reader:
         self.first_line = first_line
         self.key = ""
         self.values: dict[str, Any] = {}
-        self.warnings: list[Warning_] = []
+        self.warnings: list[DocumentWarning] = []
 
     def warn(self, message: Advice) -> None:
         before = self.text.partition(self.key)[0] if self.key else ""
-        self.warnings.append(Warning_(message, self.first_line + before.count("\n"), "metadata"))
+        self.warnings.append(DocumentWarning(message, self.first_line + before.count("\n"), "metadata"))
 
     def unread(self, value: Any) -> None:
         """Warn about an unknown key if it looks like one of ours, misplaced or misspelled."""

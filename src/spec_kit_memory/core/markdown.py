@@ -13,7 +13,7 @@ from dataclasses import replace
 from spec_kit_memory.advice import finding
 from spec_kit_memory.core import front_matter
 from spec_kit_memory.core.front_edit import edit_front_matter
-from spec_kit_memory.core.memory import Anchor, Document, FrontMatter, Warning_
+from spec_kit_memory.core.memory import Anchor, Document, DocumentWarning, FrontMatter
 from spec_kit_memory.core.structure import metadata_fence, scanned, slug
 
 __all__ = [
@@ -53,10 +53,10 @@ def parse(text: str) -> Document:
     warnings.extend(structure.warnings)
     title = front.title or next((heading.text for heading in structure.headings if heading.level == 1), "")
     if len(title) > LONG_TITLE:
-        warnings.append(Warning_(finding("title-cut", characters=len(title), kept=LONG_TITLE), code="title"))
+        warnings.append(DocumentWarning(finding("title-cut", characters=len(title), kept=LONG_TITLE), code="title"))
         title = title[:LONG_TITLE].rstrip()
     if len(text) > LONG_CHARACTERS:
-        warnings.append(Warning_(finding("text-long", characters=len(text)), code="long"))
+        warnings.append(DocumentWarning(finding("text-long", characters=len(text)), code="long"))
     return Document(
         text=text,
         title=title,
@@ -68,12 +68,12 @@ def parse(text: str) -> Document:
     )
 
 
-def _few(warnings: list[Warning_]) -> tuple[Warning_, ...]:
+def _few(warnings: list[DocumentWarning]) -> tuple[DocumentWarning, ...]:
     """The first warnings: a text full of mistakes could otherwise have more warnings than text."""
     first_ones, more = tuple(warnings[:MOST_WARNINGS]), len(warnings) - MOST_WARNINGS
     if more <= 0:
         return first_ones
-    return (*first_ones, Warning_(finding("more-warnings", count=more), warnings[-1].line, "more"))
+    return (*first_ones, DocumentWarning(finding("more-warnings", count=more), warnings[-1].line, "more"))
 
 
 def outline(text: str) -> Document:
@@ -91,7 +91,7 @@ def outline(text: str) -> Document:
     )
 
 
-def _read_front(all_lines: list[str]) -> tuple[FrontMatter, int, list[Warning_]]:
+def _read_front(all_lines: list[str]) -> tuple[FrontMatter, int, list[DocumentWarning]]:
     block = front_matter.locate(all_lines)
     if block is None:
         return FrontMatter(), 1, []
@@ -99,7 +99,7 @@ def _read_front(all_lines: list[str]) -> tuple[FrontMatter, int, list[Warning_]]
     return front, block.body_first_line, warnings
 
 
-def _read_yaml(all_lines: list[str], first: int, last: int) -> tuple[FrontMatter, list[Warning_]]:
+def _read_yaml(all_lines: list[str], first: int, last: int) -> tuple[FrontMatter, list[DocumentWarning]]:
     text = "\n".join(all_lines[first - 1 : last])
     data, warnings = front_matter.load(text, first_line=first)
     front, more = front_matter.interpret(data, text=text, first_line=first)

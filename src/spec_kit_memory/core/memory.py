@@ -142,7 +142,7 @@ class Presence(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Warning_:
+class DocumentWarning:
     """A problem in one file that did not prevent it from being indexed."""
 
     message: Text
@@ -211,7 +211,7 @@ class Document:
     body_first_line: int  # first line after the front matter
     anchors: tuple[Anchor, ...] = ()
     headings: tuple[Heading, ...] = ()
-    warnings: tuple[Warning_, ...] = ()
+    warnings: tuple[DocumentWarning, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +350,7 @@ class Memory:
     passages: int = 0
     tokens: int = 0
     redactions: int = 0
-    warnings: tuple[Warning_, ...] = ()
+    warnings: tuple[DocumentWarning, ...] = ()
     cited: tuple[CitedFile, ...] = ()  # project files that its text names
 
     @property

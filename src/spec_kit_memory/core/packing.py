@@ -95,73 +95,73 @@ class Packed:
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class PackedResults:
     blocks: tuple[Packed, ...]  # in the given order
     size: int
     left_out: tuple[int, ...] = ()  # results whose header did not fit
 
 
-Beside = Callable[[Sequence[int], int], int]
+UseRemaining = Callable[[Sequence[int], int], int]
 Clip = Callable[[str, int], tuple[str, int]]
 Weigh = Callable[[str], float]
 
 
-def fit(
+def pack(
     blocks: Sequence[MemoryBlock],
     *,
     budget: int,
     prices: Prices = Prices(),
     weigh: Weigh = len,
-    beside: Beside = lambda listed, room: 0,
+    use_remaining: UseRemaining = lambda listed, room: 0,
     clip: Clip = lambda line, room: ("", 0),
     breadth: bool = False,
     enough: int | None = None,
     match: float | None = None,
-) -> Fitted:
+) -> PackedResults:
     """Pack results, best first, under a budget.
 
     `breadth`: every result gets its best passage, shortened if necessary, before any gets a second one. `enough`: only
     names, and passages nearly as good as the best, may use more than this. `match`: how well the best result answers,
     0 to 1; the better it does, the closer another must come to it to count as nearly as good.
 
-    `weigh` returns how relevant a line is to the question, for passages that must be cut. `beside` is called with the
-    named results and the room left, once after the passages and again at the end; it returns the room that it used.
+    `weigh` returns how relevant a line is to the question, for passages that must be cut. `use_remaining` gets
+    the named results and the room left, after the passages and again at the end; it returns the room that it used.
     `clip` returns the part of a line that fits into the room, and its size, so that the best result always has text.
     """
-    trays = [_Tray(block, prices) for block in blocks]
-    room = budget - _wholes(trays, budget)
+    drafts = [_ResultDraft(block, prices) for block in blocks]
+    room = budget - _add_requested_texts(drafts, budget)
     spare = 0 if enough is None else min(room, max(0, budget - enough))
-    quoted = trays if enough is None else _near_the_best(trays)
+    quoted = drafts if enough is None else _near_the_best(drafts)
     if breadth:
-        took = _first_of_each(trays, quoted, room, room - spare, weigh, clip, near=near_share(match))
+        took = _first_of_each(drafts, quoted, room, room - spare, weigh, clip, near=near_share(match))
         room, spare = _paid(took, room - spare, spare)
     else:
         room -= spare
     room -= _hits(quoted, room, weigh)
-    if not any(tray.named for tray in trays):
-        room -= _rest(trays[:1], room, weigh)
-    for tray in trays[:1]:
-        room -= tray.show_beginning(room, weigh, clip)
-    room -= beside([tray.block.id for tray in trays if tray.named], room)
-    room -= _rest(trays, room, weigh, quoted=quoted)
-    room -= beside([tray.block.id for tray in trays if tray.named], room)
-    room -= _widen(trays, room)
-    return Fitted(
-        blocks=tuple(tray.packed() for tray in trays if tray.named),
+    if not any(draft.named for draft in drafts):
+        room -= _rest(drafts[:1], room, weigh)
+    for draft in drafts[:1]:
+        room -= draft.show_beginning(room, weigh, clip)
+    room -= use_remaining([draft.block.id for draft in drafts if draft.named], room)
+    room -= _rest(drafts, room, weigh, quoted=quoted)
+    room -= use_remaining([draft.block.id for draft in drafts if draft.named], room)
+    room -= _widen(drafts, room)
+    return PackedResults(
+        blocks=tuple(draft.packed() for draft in drafts if draft.named),
         size=budget - room - spare,
-        left_out=tuple(tray.block.id for tray in trays if not tray.named),
+        left_out=tuple(draft.block.id for draft in drafts if not draft.named),
     )
 
 
-def _wholes(trays: Sequence[_Tray], room: int) -> int:
+def _add_requested_texts(drafts: Sequence[_ResultDraft], room: int) -> int:
     """Add explicitly requested texts, best result first; returns the room used."""
     start = room
-    for tray in trays:
-        before, room_before = tray.state, room
-        for piece in tray.block.wholes:
-            took = tray.show(piece, room)
+    for draft in drafts:
+        before, room_before = draft.state, room
+        for piece in draft.block.wholes:
+            took = draft.show(piece, room)
             if took is None:
-                tray.state, room = before, room_before
+                draft.state, room = before, room_before
                 break
             room -= took
     return start - room
@@ -177,15 +177,15 @@ def near_share(match: float | None) -> float:
     return _NEAR if match is None else min(_NEAR, max(_NEAR_UNCLEAR, match))
 
 
-def _near_the_best(trays: Sequence[_Tray]) -> list[_Tray]:
+def _near_the_best(drafts: Sequence[_ResultDraft]) -> list[_ResultDraft]:
     """The results to quote; those far below the best are only named."""
-    best = max((tray.best.score for tray in trays), default=0.0)
-    return [tray for tray in trays if tray.best.score >= _FAR * best]
+    best = max((draft.best.score for draft in drafts), default=0.0)
+    return [draft for draft in drafts if draft.best.score >= _FAR * best]
 
 
 def _first_of_each(
-    trays: Sequence[_Tray],
-    quoted: Sequence[_Tray],
+    drafts: Sequence[_ResultDraft],
+    quoted: Sequence[_ResultDraft],
     room: int,
     enough: int,
     weigh: Weigh,
@@ -199,116 +199,116 @@ def _first_of_each(
     `enough`, with a few words reserved for each. Passages that do not fit are cut; better ones get more room.
     """
     start = room
-    for tray in trays:
-        if not tray.named and tray.bare <= room:
-            tray.named = True
-            room -= tray.bare
+    for draft in drafts:
+        if not draft.named and draft.bare <= room:
+            draft.named = True
+            room -= draft.bare
     beyond = max(0, min(start - enough, room - _LEAST_TEXT))
-    waiting = [(tray, tray.best) for tray in quoted if tray.named and not tray.ranges and tray.block.pieces]
-    least = {id(tray): min(_FEW_WORDS, max(0, tray.price(piece))) for tray, piece in waiting}
+    unplaced = [(draft, draft.best) for draft in quoted if draft.named and not draft.ranges and draft.block.pieces]
+    least = {id(draft): min(_FEW_WORDS, max(0, draft.price(piece))) for draft, piece in unplaced}
     kept_back = sum(least.values())
-    near *= max((piece.score for _, piece in waiting), default=0.0)
-    estimates = {id(tray): _estimate(piece, place) for place, (tray, piece) in enumerate(waiting, 1)}
-    bargains = sorted(waiting, key=lambda pair: -_worth(estimates[id(pair[0])], pair[0].price(pair[1])))
-    for tray, piece in sorted(bargains, key=lambda pair: pair[1].score < near):
-        others = kept_back - least[id(tray)]
-        took = tray.show(piece, room - others - (0 if piece.score >= near else beyond))
+    near *= max((piece.score for _, piece in unplaced), default=0.0)
+    estimates = {id(draft): _estimate(piece, place) for place, (draft, piece) in enumerate(unplaced, 1)}
+    bargains = sorted(unplaced, key=lambda pair: -_worth(estimates[id(pair[0])], pair[0].price(pair[1])))
+    for draft, piece in sorted(bargains, key=lambda pair: pair[1].score < near):
+        others = kept_back - least[id(draft)]
+        took = draft.show(piece, room - others - (0 if piece.score >= near else beyond))
         if took is not None:
             room -= took
             kept_back = others
-    cut = [(tray, piece) for tray, piece in waiting if not tray.ranges]
-    for number, (tray, piece) in enumerate(cut):
+    cut = [(draft, piece) for draft, piece in unplaced if not draft.ranges]
+    for number, (draft, piece) in enumerate(cut):
         share = piece.score / (sum(other.score for _, other in cut[number:]) or 1)
-        allowed = min(room // (len(cut) - number), max(least[id(tray)], int((room - beyond) * share)))
-        took = tray.show_excerpt(piece, allowed, weigh)
-        room -= took if took is not None else tray.show_beginning(allowed, weigh, clip)
+        allowed = min(room // (len(cut) - number), max(least[id(draft)], int((room - beyond) * share)))
+        took = draft.show_excerpt(piece, allowed, weigh)
+        room -= took if took is not None else draft.show_beginning(allowed, weigh, clip)
     return start - room
 
 
-def _hits(trays: Sequence[_Tray], room: int, weigh: Weigh) -> int:
+def _hits(drafts: Sequence[_ResultDraft], room: int, weigh: Weigh) -> int:
     """Show the best passage of all, then those with the highest estimate per price; returns the room used."""
     start = room
-    pieces = [(tray, piece) for tray in trays for piece in tray.matched()]
+    pieces = [(draft, piece) for draft in drafts for piece in draft.matched()]
     pieces.sort(key=lambda pair: -pair[1].score)
     seen: dict[int, int] = {}
     for at in range(0, len(pieces), _ROUND):
         if at and room < _LEAST_CUT:
             break
-        waiting = []
-        for place, (tray, piece) in enumerate(pieces[at : at + _ROUND], start=at + 1):
+        unplaced = []
+        for place, (draft, piece) in enumerate(pieces[at : at + _ROUND], start=at + 1):
             # Further passages of one document add less new information.
-            nth = seen[tray.block.id] = 1 if tray.block.apart else seen.get(tray.block.id, 0) + 1
-            if cut := tray.trimmed(piece):
-                waiting.append((tray, cut, _estimate(piece, place) / nth))
-        if not at and waiting:
-            tray, best, _ = waiting.pop(0)
-            took = tray.show(best, room)
+            nth = seen[draft.block.id] = 1 if draft.block.apart else seen.get(draft.block.id, 0) + 1
+            if cut := draft.trimmed(piece):
+                unplaced.append((draft, cut, _estimate(piece, place) / nth))
+        if not at and unplaced:
+            draft, best, _ = unplaced.pop(0)
+            took = draft.show(best, room)
             if took is None:
-                took = tray.show_excerpt(best, room // _EXCERPT_SHARE, weigh)
+                took = draft.show_excerpt(best, room // _EXCERPT_SHARE, weigh)
             room -= took or 0
-        room -= _compete(waiting, room)
+        room -= _choose_passages(unplaced, room)
     return start - room
 
 
-_Waiting = Sequence[tuple["_Tray", Piece, float]]  # with the estimate of each
+_Unplaced = Sequence[tuple["_ResultDraft", Piece, float]]  # with the estimate of each
 
 
-def _compete(waiting: _Waiting, room: int) -> int:
+def _choose_passages(unplaced: _Unplaced, room: int) -> int:
     """Fill by estimate per price, or by estimate only if that adds up to more; returns the room used.
 
     If only a few passages fit, cheap ones could otherwise waste the room of a better one.
     """
-    prices = [tray.price(piece) for tray, piece, _ in waiting]
+    prices = [draft.price(piece) for draft, piece, _ in unplaced]
     if all(price > room for price in prices):
         return 0
-    by_estimate = _best_alone(waiting, prices, room)
-    before = [(tray, tray.state) for tray, _, _ in waiting]
-    took, estimated = _fill(waiting, prices, room)
-    if sum(waiting[place][2] for place in by_estimate) <= estimated:
+    by_estimate = _best_one_by_one(unplaced, prices, room)
+    before = [(draft, draft.state) for draft, _, _ in unplaced]
+    took, estimated = _fill(unplaced, prices, room)
+    if sum(unplaced[place][2] for place in by_estimate) <= estimated:
         return took
-    for tray, state in before:
-        tray.state = state
+    for draft, state in before:
+        draft.state = state
     start = room
     for place in by_estimate:
-        tray, piece, _ = waiting[place]
-        room -= tray.show(piece, room) or 0
+        draft, piece, _ = unplaced[place]
+        room -= draft.show(piece, room) or 0
     return start - room
 
 
-def _best_alone(waiting: _Waiting, prices: Sequence[int], room: int) -> list[int]:
+def _best_one_by_one(unplaced: _Unplaced, prices: Sequence[int], room: int) -> list[int]:
     """The positions of the passages with the highest estimates that fit, by their prices when shown alone."""
     chosen = []
-    estimates = [estimate for _, _, estimate in waiting]
-    for place in sorted(range(len(waiting)), key=estimates.__getitem__, reverse=True):
+    estimates = [estimate for _, _, estimate in unplaced]
+    for place in sorted(range(len(unplaced)), key=estimates.__getitem__, reverse=True):
         if prices[place] <= room:
             room -= prices[place]
             chosen.append(place)
     return chosen
 
 
-def _fill(waiting: _Waiting, prices: list[int], room: int) -> tuple[int, float]:
+def _fill(unplaced: _Unplaced, prices: list[int], room: int) -> tuple[int, float]:
     """Fill by estimate per price; returns the room used and the sum of the estimates."""
     start, estimated = room, 0.0
-    of_tray: dict[int, list[int]] = {}
-    for place, (tray, _, _) in enumerate(waiting):
-        of_tray.setdefault(id(tray), []).append(place)
-    heap = [(-_worth(waiting[place][2], price), place, price) for place, price in enumerate(prices)]
+    of_draft: dict[int, list[int]] = {}
+    for place, (draft, _, _) in enumerate(unplaced):
+        of_draft.setdefault(id(draft), []).append(place)
+    heap = [(-_worth(unplaced[place][2], price), place, price) for place, price in enumerate(prices)]
     heapify(heap)
     while heap:
         _, place, price = heappop(heap)
         if price != prices[place] or price > room:
             continue
-        tray, piece, estimate = waiting[place]
-        few = len(tray.ranges) < 2
-        room -= tray.show(piece, room) or 0
+        draft, piece, estimate = unplaced[place]
+        few = len(draft.ranges) < 2
+        room -= draft.show(piece, room) or 0
         estimated += estimate
         prices[place] = _PAID
         # The header is counted only once and adjacent passages need no line numbers, so other passages cost less now.
-        for other in of_tray[id(tray)]:
-            beside = waiting[other][1]
-            if prices[other] != _PAID and (few or tray.touches(piece, beside)):
-                prices[other] = tray.price(beside)
-                heappush(heap, (-_worth(waiting[other][2], prices[other]), other, prices[other]))
+        for other in of_draft[id(draft)]:
+            neighbour = unplaced[other][1]
+            if prices[other] != _PAID and (few or draft.touches(piece, neighbour)):
+                prices[other] = draft.price(neighbour)
+                heappush(heap, (-_worth(unplaced[other][2], prices[other]), other, prices[other]))
     return start - room, estimated
 
 
@@ -321,27 +321,29 @@ def _worth(estimate: float, price: int) -> float:
     return estimate / (max(price, 0) + _BASE_PRICE)
 
 
-def _rest(trays: Sequence[_Tray], room: int, weigh: Weigh, *, quoted: Sequence[_Tray] | None = None) -> int:
+def _rest(
+    drafts: Sequence[_ResultDraft], room: int, weigh: Weigh, *, quoted: Sequence[_ResultDraft] | None = None
+) -> int:
     """Show excerpts of passages that are too long, then the names of other results; returns the room used."""
     start = room
-    for tray in trays if quoted is None else quoted:
-        if tray.block.pieces and all(shown_range.cut for shown_range in tray.ranges):
-            room -= tray.show_excerpt(tray.best, room, weigh) or 0
-    for tray in trays:
-        if not tray.named and tray.bare <= room:
-            tray.named = True
-            room -= tray.bare
+    for draft in drafts if quoted is None else quoted:
+        if draft.block.pieces and all(shown_range.cut for shown_range in draft.ranges):
+            room -= draft.show_excerpt(draft.best, room, weigh) or 0
+    for draft in drafts:
+        if not draft.named and draft.bare <= room:
+            draft.named = True
+            room -= draft.bare
     return start - room
 
 
-def _widen(trays: Sequence[_Tray], room: int) -> int:
+def _widen(drafts: Sequence[_ResultDraft], room: int) -> int:
     """Extend shown ranges to whole sections, best first; returns the room used."""
     start = room
     shown_ranges = [
-        (-shown_range.score, place, shown_range) for place, tray in enumerate(trays) for shown_range in tray.ranges
+        (-shown_range.score, place, shown_range) for place, draft in enumerate(drafts) for shown_range in draft.ranges
     ]
     for _, place, shown_range in sorted(shown_ranges, key=lambda entry: (entry[0], entry[1], entry[2].first_line)):
-        room -= trays[place].widen(shown_range, room)
+        room -= drafts[place].widen(shown_range, room)
     return start - room
 
 
@@ -355,7 +357,7 @@ class _Range:
     size: int = 0  # of `text`
 
 
-class _Tray:
+class _ResultDraft:
     """One result while it is being packed. The ranges shown so far are in order and do not touch."""
 
     def __init__(self, block: MemoryBlock, prices: Prices) -> None:
@@ -432,8 +434,8 @@ class _Tray:
     def show_excerpt(self, piece: Piece, room: int, weigh: Weigh) -> int | None:
         """Show whole lines of a passage around its most relevant one, unless too few fit; returns the room used."""
         # An excerpt that is already shown may grow.
-        beside = -sum(map(self._taken, self.ranges))
-        allowed = room - (beside if self.named else self.block.header)
+        freed = -sum(map(self._taken, self.ranges))
+        allowed = room - (freed if self.named else self.block.header)
         trimmed = self._trim(piece.first_line, piece.last_line) if allowed > 0 else None
         if trimmed is None:
             return None

@@ -88,7 +88,7 @@ def extract(
     folder = folder_phrase(spec_folder)
     if folder and not _is_covered(folder, chosen):
         chosen.append(folder)
-    ranked = [candidate for candidate in _ranked(candidates) if not too_plain(candidate.shown)]
+    ranked = [candidate for candidate in _ranked(candidates) if not is_too_common(candidate.shown)]
     names = [candidate for candidate in ranked if candidate.name]
     surplus_names = {id(candidate) for candidate in names[MOST_NAMES:]}
     for candidate in [candidate for candidate in ranked if id(candidate) not in surplus_names] + names[MOST_NAMES:]:
@@ -103,10 +103,10 @@ def folder_phrase(spec_folder: str | None) -> str:
     """`003-parent/007-auth-flow` -> `auth flow`; "" if that would match almost every prompt."""
     last = (spec_folder or "").rstrip("/").rsplit("/", 1)[-1]
     phrase = re.sub(r"^\d+-", "", last).replace("-", " ").replace("_", " ").strip()
-    return "" if too_plain(phrase) else phrase
+    return "" if is_too_common(phrase) else phrase
 
 
-def too_plain(phrase: str) -> bool:
+def is_too_common(phrase: str) -> bool:
     """Would the phrase match unrelated prompts?"""
     if not usable(phrase):
         return True
@@ -126,7 +126,7 @@ def in_most_prompts(phrase: str) -> bool:
     return not any(_is_content_word(word) for word in words) or (len(words) == 1 and words[0] in PLAIN)
 
 
-def doubts(phrases: Iterable[str]) -> list[Advice]:
+def phrase_warnings(phrases: Iterable[str]) -> list[Advice]:
     """Warnings about given phrases: those that can never match, and those that match nearly always."""
     phrase_list = list(phrases)
     never = [phrase for phrase in phrase_list if not usable(phrase)]

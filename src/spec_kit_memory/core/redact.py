@@ -132,7 +132,7 @@ def _lay_out(value: Any, label: _Label, rows: list[_Row]) -> None:
     if isinstance(value, str):
         quote = (
             next((candidate for candidate in _QUOTES if candidate not in value), "")
-            if names.is_telling(label.name)
+            if names.may_name_secret(label.name)
             else ""
         )
         if quote and "\n" not in value:
@@ -149,7 +149,7 @@ def _lay_out(value: Any, label: _Label, rows: list[_Row]) -> None:
     elif isinstance(value, list | tuple):
         rows.append(_Row(label.name, "", f"{label_text}:" if label.name else head))
         for child in value:
-            own = label.name if isinstance(child, str) and names.is_telling(label.name) else ""
+            own = label.name if isinstance(child, str) and names.may_name_secret(label.name) else ""
             _lay_out(child, _Label(own, label.below, not own), rows)
     else:
         rows.append(_Row(label.name, "", f"{label_text}: {value!r}" if label.name else f"{head}{value!r}"))

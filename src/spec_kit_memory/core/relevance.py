@@ -146,12 +146,12 @@ def _best(candidates: Sequence[Candidate], words: Floats | None, role_prior: Map
     conversation = _Conversation(candidates)
     late = None if words is None else _late(candidates, conversation.raise_words(words), conversation.turns)
     if late is None or np.isnan(late).all():
-        parts, least, beside = _by_text_and_vector(candidates), 0.0, NEIGHBOUR_WEIGHT
+        parts, least, neighbour_weight = _by_text_and_vector(candidates), 0.0, NEIGHBOUR_WEIGHT
     else:
-        parts, least, beside = _by_late_interaction(candidates, late), UNRELATED, 0.0
+        parts, least, neighbour_weight = _by_late_interaction(candidates, late), UNRELATED, 0.0
     lowest = min(float(_total(parts).min()), least)
     if conversation.turns.any():
-        parts = _within_conversation(parts, lowest, conversation, beside)
+        parts = _within_conversation(parts, lowest, conversation, neighbour_weight)
     parts["lowest"] = np.full(len(candidates), -lowest)
     if role_prior and conversation.turns.any():
         priors = np.array(
@@ -266,12 +266,12 @@ class _Conversation:
             for place, candidate in enumerate(candidates)
             if candidate.speaker
         }
-        self.beside = np.full((2, len(candidates)), -1)
+        self.neighbours = np.full((2, len(candidates)), -1)
         for (memory, ordinal), place in at.items():
             for side, step in enumerate((-1, 1)):
                 other = at.get((memory, ordinal + step))
                 if other is not None and candidates[other].speaker != candidates[place].speaker:
-                    self.beside[side, place] = other
+                    self.neighbours[side, place] = other
         self.session = np.unique([candidate.memory_id for candidate in candidates], return_inverse=True)[1]
 
     def raise_words(self, words: Floats) -> Floats:
@@ -279,12 +279,12 @@ class _Conversation:
         if not self.turns.any() or not len(words):
             return words
         edged = np.concatenate([words, np.full((len(words), 1), -np.inf)], axis=1)
-        best = np.fmax(edged[:, self.beside[0]], edged[:, self.beside[1]])
+        best = np.fmax(edged[:, self.neighbours[0]], edged[:, self.neighbours[1]])
         raised: Floats = words + WORD_NEIGHBOUR_WEIGHT * np.maximum(np.fmax(best, words) - words, 0.0)
         return raised
 
 
-def _within_conversation(parts: Parts, lowest: float, conversation: _Conversation, beside: float) -> Parts:
+def _within_conversation(parts: Parts, lowest: float, conversation: _Conversation, neighbour_weight: float) -> Parts:
     """Add to each turn a share of its neighbours and of the best turn in its session, counted from the lowest score.
 
     A turn that has no neighbours and is the best of its session keeps its score, so that chats and documents
@@ -296,9 +296,11 @@ def _within_conversation(parts: Parts, lowest: float, conversation: _Conversatio
     scale = np.where(conversation.turns, 1.0 / (1.0 + SESSION_WEIGHT), 1.0)
     spoken = np.where(conversation.turns, scale, 0.0)
     scaled_parts = {name: part * scale for name, part in parts.items()}
-    if beside:
+    if neighbour_weight:
         edged = np.append(above, 0.0)
-        scaled_parts["neighbours"] = beside * spoken * (edged[conversation.beside[0]] + edged[conversation.beside[1]])
+        scaled_parts["neighbours"] = (
+            neighbour_weight * spoken * (edged[conversation.neighbours[0]] + edged[conversation.neighbours[1]])
+        )
     # Scaling also reduced the lowest score; this is added back, so that it is the same for turns and documents.
     scaled_parts["session"] = SESSION_WEIGHT * spoken * best[conversation.session] + (1.0 - scale) * lowest
     return scaled_parts

@@ -65,13 +65,13 @@ def _steps(text: str) -> list[str] | None:
 # --- derived parts ---------------------------------------------------------------
 
 
-def recounted(text: str) -> str:
+def with_updated_counts(text: str) -> str:
     """The document with updated counts and "(1 of 3)" remarks; a document without them is unchanged."""
     lines = text.split("\n")
     block = front_matter.locate(lines)
     root = blocks.divide(lines, first_line=block.body_first_line if block else 1)
     sections = {section.anchor: section for section in root.walk() if section.anchor in SECTIONS}
-    changed = dict(_counts(lines, sections)) | dict(_firsts(lines, sections))
+    changed = dict(_counts(lines, sections)) | dict(_first_items(lines, sections))
     return "\n".join(part for at, line in enumerate(lines, start=1) for part in changed.get(at, [line]))
 
 
@@ -95,7 +95,7 @@ def _counts(lines: Sequence[str], sections: Mapping[str, BlockSection]) -> list[
     return [(last.first_line, [lines[last.first_line - 1], *new])] if new else []
 
 
-def _firsts(lines: Sequence[str], sections: Mapping[str, BlockSection]) -> list[tuple[int, list[str]]]:
+def _first_items(lines: Sequence[str], sections: Mapping[str, BlockSection]) -> list[tuple[int, list[str]]]:
     changed = []
     state = sections.get("state")
     for name in REPEATED:

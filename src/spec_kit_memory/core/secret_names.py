@@ -187,7 +187,7 @@ _LOGIN = Pattern(
     rf"^[ \t>]*(?:[-*][ \t]+)?[\"']?(?:[\w.-]{{0,40}}[_.-])?(?:{_LOGIN_WORD})[\"']?[ \t]{{0,8}}[:=]",
     re.IGNORECASE | re.MULTILINE,
 )
-_BESIDE = Pattern(r"\b(?:user|username|login|email|account|benutzer)\b[^\n]{1,80}[\s,;/|(]\Z", re.IGNORECASE)
+_USER_BEFORE = Pattern(r"\b(?:user|username|login|email|account|benutzer)\b[^\n]{1,80}[\s,;/|(]\Z", re.IGNORECASE)
 _AUTHORIZATION = Pattern(
     r"uthorization[\"'`\\]{0,4}[ \t]{0,4}[:=,][ \t]{0,4}(?:[bf]?[\"'`\\]{1,3})?"
     r"(?P<scheme>(?:bearer|basic|token|ssws|apikey|api-key|digest|negotiate|[A-Z][\w-]{0,20})[ \t]{1,4}|key=)?"
@@ -206,7 +206,7 @@ _COOKIE_PAIR = Pattern(r"(?<![^\s;:\"'=,])([^=;\s]{1,80}+)=([^;\s]{6,4000}+)")
 _SESSION = Pattern(r"sess|sid\b|\bsid|auth|token|jwt|login|remember|csrf|xsrf|secret|identity|sso", re.IGNORECASE)
 
 
-def is_telling(name: str) -> bool:
+def may_name_secret(name: str) -> bool:
     """May the value of a field with this name be a secret?"""
     low = f"{name.lower()}="
     return bool(name) and (not name.isascii() or any(word in low for word in ASSIGNED))
@@ -342,7 +342,7 @@ def _on_the_next_line(text: str, name: _Name, name_end: int, at: int, kind: str)
 
 def _judged_quoted(text: str, inside: tuple[int, int], name: _Name, kind: str, sign: str) -> Span | None:
     value = text[inside[0] : inside[1]]
-    plainly = _is_plain_name(name) or _stands_by_a_login(text, name.start)
+    plainly = _is_plain_name(name) or _is_near_login(text, name.start)
     if not _is_secret(value, name, kind, plainly=plainly):
         return None
     if kind == _PASSWORD and sign in (":", "：") and value.isalpha() and len(value) < 6:
@@ -404,9 +404,11 @@ def _is_bare_password(text: str, value: str, name: _Name, at: int, sign: str, *,
     follows = text[at + len(value) : at + len(value) + 1]
     if sign in (":", "："):
         if _is_a_line_of_settings(text, name.start, at + len(value)):
-            return clear or _stands_by_a_login(text, name.start)
-        beside = _BESIDE.search(text, max(0, name.start - 120), name.start) is not None
-        return (clear and not values.is_words(value)) or (beside and bool(_LINE_END.match(text, at + len(value))))
+            return clear or _is_near_login(text, name.start)
+        user_is_named = _USER_BEFORE.search(text, max(0, name.start - 120), name.start) is not None
+        return (clear and not values.is_words(value)) or (
+            user_is_named and bool(_LINE_END.match(text, at + len(value)))
+        )
     if sign in ("||", "??", "==", "===", "!=", "!=="):
         return False
     if name.text.startswith("-"):
@@ -579,7 +581,7 @@ def _is_a_line_of_settings(text: str, name_start: int, end: int) -> bool:
     return bool(_SETTING.fullmatch(text, line, name_start) and _LINE_END.match(text, end))
 
 
-def _stands_by_a_login(text: str, name_start: int) -> bool:
+def _is_near_login(text: str, name_start: int) -> bool:
     """Do nearby lines set a user, a host or a database?"""
     return _LOGIN.search(text, max(0, name_start - 300), name_start + 300) is not None
 

@@ -122,7 +122,7 @@ def is_literal_password(value: str) -> bool:
     value = value.strip()
     if len(value) > _JUDGED_CHARACTERS:
         return " " not in value and is_random(value) and not is_placeholder(value)
-    if len(value) < 4 or value.lower() in _WORDS or is_placeholder(value) or mentions_itself(value):
+    if len(value) < 4 or value.lower() in _WORDS or is_placeholder(value) or is_field_name(value):
         return False
     if " " in value:
         return not _describes(value)
@@ -165,7 +165,7 @@ def is_phrase(value: str) -> bool:
     return 3 <= len(words) <= 10 and value == value.lower() and not _describes(value) and is_literal_password(value)
 
 
-def mentions_itself(value: str) -> bool:
+def is_field_name(value: str) -> bool:
     """Is it the name of a field or variable rather than a value: `newPassword`, `password_hash`, "Mot de passe"?"""
     low = value.lower()
     if any(map(str.isdigit, value)):

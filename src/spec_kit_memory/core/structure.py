@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from spec_kit_memory.advice import finding
 from spec_kit_memory.core import fences
-from spec_kit_memory.core.memory import Anchor, Heading, Warning_
+from spec_kit_memory.core.memory import Anchor, DocumentWarning, Heading
 
 MOST_SHOWN = 280  # characters of an id in a warning
 DEEPEST = 20  # the most anchors around a line
@@ -44,7 +44,7 @@ class Structure:
     fences: list[tuple[int, int]] = field(default_factory=list)
     comments: list[tuple[int, int]] = field(default_factory=list)  # lines with nothing but comments
     tag_lines: list[int] = field(default_factory=list)
-    warnings: list[Warning_] = field(default_factory=list)
+    warnings: list[DocumentWarning] = field(default_factory=list)
     nested_fences: bool = True  # still allowing for fences inside fenced markdown
 
 
@@ -121,7 +121,7 @@ def _read_fence(lines: Sequence[str], number: int, closers: dict[int, dict[str, 
     if opener is None or not opener.can_open:
         return number
     if closers[number][opener.run[0]] < len(opener.run):
-        structure.warnings.append(Warning_(finding("fence-open"), number, "fence"))
+        structure.warnings.append(DocumentWarning(finding("fence-open"), number, "fence"))
         return number
     nests = structure.nested_fences and opener.holds_markdown
     last, whole = fences.closing_line(lines, number, opener=opener, nests=nests)
@@ -189,7 +189,7 @@ def _read_tag(line: str, number: int, start: int, *, tags: list[_Tag], structure
         structure.tag_lines.append(number)
     elif _TAG_LIKE.match(line, start):
         excerpt = line[start : start + 80].strip()
-        structure.warnings.append(Warning_(finding("anchor-without-id", excerpt=excerpt), number, "anchor"))
+        structure.warnings.append(DocumentWarning(finding("anchor-without-id", excerpt=excerpt), number, "anchor"))
 
 
 def _read_open_comment(lines: Sequence[str], number: int, start: int, last_end: int, *, structure: Structure) -> int:
@@ -267,7 +267,7 @@ def _with_ranges(marks: list[tuple[int, int, str]], last_line: int) -> list[Head
     return headings
 
 
-def _paired(tags: list[_Tag], warnings: list[Warning_]) -> list[Anchor]:
+def _paired(tags: list[_Tag], warnings: list[DocumentWarning]) -> list[Anchor]:
     """Anchors that have both tags; ids are compared case-insensitively."""
     opened: dict[str, list[_Tag]] = {}
     open_names: set[str] = set()
@@ -276,21 +276,21 @@ def _paired(tags: list[_Tag], warnings: list[Warning_]) -> list[Anchor]:
         key = tag.id.casefold()
         if not tag.closing:
             if key in open_names:
-                warnings.append(Warning_(finding("anchor-repeated", id=tag.id[:MOST_SHOWN]), tag.line, "anchor"))
+                warnings.append(DocumentWarning(finding("anchor-repeated", id=tag.id[:MOST_SHOWN]), tag.line, "anchor"))
             open_names.add(key)
             opened.setdefault(key, []).append(tag)
         elif opened.get(key):
             anchors.append(_anchor(opened[key].pop(), tag))
         else:
-            warnings.append(Warning_(finding("anchor-never-opened", id=tag.id[:MOST_SHOWN]), tag.line, "anchor"))
+            warnings.append(DocumentWarning(finding("anchor-never-opened", id=tag.id[:MOST_SHOWN]), tag.line, "anchor"))
     for left in opened.values():
         warnings.extend(
-            Warning_(finding("anchor-never-closed", id=tag.id[:MOST_SHOWN]), tag.line, "anchor") for tag in left
+            DocumentWarning(finding("anchor-never-closed", id=tag.id[:MOST_SHOWN]), tag.line, "anchor") for tag in left
         )
     anchors.sort(key=lambda anchor: (anchor.first_line, -anchor.last_line))
     deep = too_deep([(anchor.first_line, anchor.last_line) for anchor in anchors])
     warnings.extend(
-        Warning_(
+        DocumentWarning(
             finding("anchor-too-deep", id=anchors[at].id[:MOST_SHOWN], others=DEEPEST), anchors[at].first_line, "anchor"
         )
         for at in deep

@@ -15,7 +15,7 @@ from spec_kit_memory.answers import DeleteAnswer, UpdateAnswer
 from spec_kit_memory.core import front_edit, markdown, operation, redact
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import ContextType, Filter, Memory, Source, Tier
-from spec_kit_memory.core.phrases import doubts
+from spec_kit_memory.core.phrases import phrase_warnings
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import (
     AccessDenied,
@@ -50,10 +50,10 @@ def update(runtime: Runtime, request: UpdateRequest, *, part_of: operation.Opera
     changes = {key: value for key, value in new_values.items() if value is not None}
     runtime.require_right_to_rule((tier, memory.path) for tier in (memory.tier, request.importance_tier))
     _check(memory, changes, confirm=request.confirm)
-    if _is_so_already(runtime, memory, changes):
+    if _has_values_already(runtime, memory, changes):
         return UpdateAnswer(
             outcome=outcome("updated-already", title=memory.title, id=memory_id),
-            advice=tuple(doubts(changes.get("triggers", ()))),
+            advice=tuple(phrase_warnings(changes.get("triggers", ()))),
             memory=runtime.card(memory),
             changed=(),
             written_to="nothing",
@@ -63,7 +63,7 @@ def update(runtime: Runtime, request: UpdateRequest, *, part_of: operation.Opera
     reason = remarks.held_back(runtime, after)
     return UpdateAnswer(
         outcome=outcome("updated", title=after.title, id=memory_id, keys=tuple(sorted(changes)), place=place),
-        advice=(*([reason] if reason else []), runtime.take_back, *doubts(changes.get("triggers", ()))),
+        advice=(*([reason] if reason else []), runtime.take_back, *phrase_warnings(changes.get("triggers", ()))),
         memory=runtime.card(after),
         changed=tuple(sorted(changes)),
         written_to=place,
@@ -87,7 +87,7 @@ def _new_phrases(memory: Memory, request: UpdateRequest) -> tuple[str, ...] | No
     return (*remaining, *(phrase for phrase in _phrases(added) if phrase.casefold() not in remaining_folded))
 
 
-def _is_so_already(runtime: Runtime, memory: Memory, changes: Mapping[str, Any]) -> bool:
+def _has_values_already(runtime: Runtime, memory: Memory, changes: Mapping[str, Any]) -> bool:
     """Do memory and file have all of these values already? Then there is nothing to write and nothing to undo."""
     if any(getattr(memory.attributes, key) != value for key, value in changes.items()):
         return False
@@ -208,7 +208,7 @@ def delete(runtime: Runtime, request: DeleteRequest) -> DeleteAnswer:
     folder = clean_folder(request.spec_folder or "")
     memories = runtime.store.documents.find(Filter(spec_folder=folder))
     if not memories:
-        raise MemoryNotFound(f"spec folder {folder} has no memories", hint=runtime.meant_folder(folder))
+        raise MemoryNotFound(f"spec folder {folder} has no memories", hint=runtime.folder_suggestions(folder))
     if not request.confirm:
         raise MissingParameter(
             f"deleting all of {folder}, {counted(len(memories), 'memory')}, must be confirmed",

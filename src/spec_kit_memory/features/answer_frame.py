@@ -28,7 +28,7 @@ class AnswerFrame:
         self.ample = budget >= AMPLE_TOKENS or bool(request.anchors) or request.group_by == "passage"
         self.roomy = budget >= ROOMY_TOKENS * min(request.limit, max(answer.total_found, 1))
         self.answer = _within(answer, budget * tokens.BYTES_PER_TOKEN)
-        sizes = answer_json.field_sizes(replace(self.answer, unsaid=self.answer.unsaid | UNMEASURED))
+        sizes = answer_json.field_sizes(replace(self.answer, omitted=self.answer.omitted | UNMEASURED))
         self.optional = {name: sizes.pop(name) for name in OPTIONAL_FIELDS if name in sizes}
         self.room = budget * tokens.BYTES_PER_TOKEN - len('{"results":[]}') - sum(sizes.values())
         if self.ample:
@@ -52,5 +52,5 @@ def _within(answer: SearchAnswer, room: int) -> SearchAnswer:
     if concepts and answer_json.size(concepts) > room // 2:
         concepts = {concept: replace(matches, best=None) for concept, matches in concepts.items()}
     answer = replace(answer, held_back=held_back, concepts=concepts)
-    sizes = answer_json.field_sizes(replace(answer, unsaid=answer.unsaid.union(UNMEASURED, OPTIONAL_FIELDS)))
+    sizes = answer_json.field_sizes(replace(answer, omitted=answer.omitted.union(UNMEASURED, OPTIONAL_FIELDS)))
     return replace(answer, explain=Explanation()) if sum(sizes.values()) > room else answer

@@ -73,7 +73,7 @@ def create(runtime: Runtime, request: CheckpointCreateRequest) -> CheckpointAnsw
     """Create a snapshot under a new name."""
     folder = clean_folder(request.spec_folder) if request.spec_folder else None
     if folder is not None and not runtime.store.documents.count(Filter(spec_folder=folder)):
-        raise BadSpecFolder(f"spec folder {folder} has no memories", hint=runtime.meant_folder(folder))
+        raise BadSpecFolder(f"spec folder {folder} has no memories", hint=runtime.folder_suggestions(folder))
     checkpoint = _make(
         runtime,
         _checked(request.name),
@@ -371,7 +371,7 @@ class _Compared:
         compared = cls(next(rows)["instance"], [], [])
         for row in rows:
             if row["kind"] == "memory":
-                compared.memories.append(_essence(row))
+                compared.memories.append(_compared_fields(row))
             elif row["kind"] == "link" and row["origin"] != Origin.FILE:  # links of files are derived from their text
                 compared.link_rows.append(row)
         return compared
@@ -430,7 +430,7 @@ def _after_header(opened: OpenedCheckpoint) -> Iterator[Mapping[str, Any]]:
     return rows
 
 
-def _essence(row: Mapping[str, Any]) -> dict[str, Any]:
+def _compared_fields(row: Mapping[str, Any]) -> dict[str, Any]:
     essence = {name: value for name, value in row.items() if name not in _NOT_COMPARED}
     return essence | {"aliases": [alias["path"] for alias in row["aliases"]]}
 

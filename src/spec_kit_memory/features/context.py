@@ -57,7 +57,7 @@ class _Page:
     """Assembles the text of the context; the answer never exceeds the token budget."""
 
     budget: int
-    beside: int = 0  # tokens of the answer besides its text and parts
+    frame_tokens: int = 0  # tokens of the answer besides its text and parts
     text: list[str] = field(default_factory=list)
     parts: list[ContextPart] = field(default_factory=list)
     shown: set[int] = field(default_factory=set)
@@ -101,7 +101,7 @@ class _Page:
     def _with(self, more: str, *parts: ContextPart) -> int:
         """Tokens of the answer's JSON with one more piece."""
         text = "\n\n".join([*self.text, *filter(None, [self._heading]), more])
-        return self.beside + _count([text, *self.parts, *parts])
+        return self.frame_tokens + _count([text, *self.parts, *parts])
 
     def _put(self, block: str) -> None:
         self.text += [*filter(None, [self._heading]), block]
@@ -114,7 +114,7 @@ def context(runtime: Runtime, request: ContextRequest) -> ContextAnswer:
     folder = clean_folder(request.spec_folder) if request.spec_folder else None
     newest = _newest(runtime, folder) if folder and loading != "skip" else []
     offers = _offers(newest, most=max_tokens // 4)
-    page = _Page(budget=max_tokens, beside=FRAME_TOKENS + _count(offers))
+    page = _Page(budget=max_tokens, frame_tokens=FRAME_TOKENS + _count(offers))
     sent_rules = _rules(runtime, page, prompt or "", max_tokens, sessions.rules_sent_to(runtime, session_id))
     brought = False
     decided = _decided_on(runtime, request, folder) if loading != "skip" and (prompt or folder) else {}
@@ -212,7 +212,7 @@ def _folder(
     """Add the state of the spec folder, according to its newest memory."""
     page.heading(f"## {folder}")
     text = runtime.store.documents.text(newest.id)
-    summary = sessions.body(text) if loading == "auto" else _standing(text)
+    summary = sessions.body(text) if loading == "auto" else _status_sections(text)
     page.add("folder", newest, _with_decision(summary or sessions.summary(text), decided.get(newest.id)), most=budget)
 
 
@@ -238,7 +238,7 @@ def _offers(newest: Sequence[Memory], *, most: int) -> list[Offer]:
     return [*offers, Offer(choice="[all]", ids=tuple(memory.id for memory in newest)), Offer(choice="[skip]")]
 
 
-def _standing(text: str) -> str:
+def _status_sections(text: str) -> str:
     document = markdown.parse(text)
     lines = []
     for name in SECTIONS:
@@ -351,7 +351,7 @@ def _outcome(page: _Page, folder: str | None, loading: str, *, named: int, promp
 def _no_folder(runtime: Runtime, folder: str | None) -> tuple[Text, ...]:
     if folder is None or runtime.store.documents.count(Filter(spec_folder=folder)):
         return ()
-    return (finding("folder-empty", folder=folder), runtime.meant_folder(folder))
+    return (finding("folder-empty", folder=folder), runtime.folder_suggestions(folder))
 
 
 def _hints(offers: Sequence[Offer], loading: str, page: _Page) -> list[Text]:

@@ -58,7 +58,7 @@ def _made(runtime: Runtime) -> Iterator[FolderRow]:
 def _one(runtime: Runtime, name: str, rows: tuple[FolderRow, ...], total: int) -> FoldersAnswer:
     memories = runtime.store.documents.find(Filter(spec_folder=name))
     if not memories:
-        raise MemoryNotFound(f"spec folder {name} has no memories", hint=runtime.meant_folder(name))
+        raise MemoryNotFound(f"spec folder {name} has no memories", hint=runtime.folder_suggestions(name))
     documents = sorted((m for m in memories if m.source is Source.SPEC), key=_document_order)
     saved = sorted((m for m in memories if m.source is not Source.SPEC), key=_moment)
     links = runtime.store.record.links([memory.id for memory in memories])

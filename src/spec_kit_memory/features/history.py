@@ -56,7 +56,7 @@ def history(runtime: Runtime, request: HistoryRequest) -> HistoryAnswer:
 def _when_nothing(runtime: Runtime, memory_id: int | None, folder: str | None) -> tuple[Text, ...]:
     if memory_id is not None:
         return (advise("nothing-recorded"),)
-    return (runtime.meant_folder(folder),) if folder else ()
+    return (runtime.folder_suggestions(folder),) if folder else ()
 
 
 def _difference(entry: HistoryEntry) -> HistoryEntry:
@@ -66,10 +66,10 @@ def _difference(entry: HistoryEntry) -> HistoryEntry:
         changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
         before = {name: before[name] for name in changed if name in before}
         after = {name: after[name] for name in changed if name in after}
-    return replace(entry, before=_telling(before), after=_telling(after))
+    return replace(entry, before=_without_empty_fields(before), after=_without_empty_fields(after))
 
 
-def _telling(state: Mapping[str, object] | None) -> Mapping[str, object] | None:
+def _without_empty_fields(state: Mapping[str, object] | None) -> Mapping[str, object] | None:
     """The state without empty fields."""
     if state is None:
         return None

@@ -103,7 +103,7 @@ def _join(runtime: Runtime, *, old: Memory, new: Memory) -> str | None:
     return discarded.trash if discarded else None
 
 
-def taken_in_by(runtime: Runtime, memory_id: int) -> Memory | None:
+def merged_into(runtime: Runtime, memory_id: int) -> Memory | None:
     """The live memory that contains the text of a merged one, followed through later merges.
 
     None if the memory was not merged, or if the caller may not see one on the way.
@@ -117,14 +117,14 @@ def taken_in_by(runtime: Runtime, memory_id: int) -> Memory | None:
             return None
         if memory.presence is Presence.LIVE:
             return memory if len(met) > 1 else None
-        into = _given_way_to(runtime, memory_id)
+        into = _merged_into(runtime, memory_id)
         if into is None:
             return None
         memory_id = into
     return None
 
 
-def _given_way_to(runtime: Runtime, memory_id: int) -> int | None:
+def _merged_into(runtime: Runtime, memory_id: int) -> int | None:
     """The id of the memory that a deleted one was merged into; None if it was deleted otherwise."""
     rows = runtime.store.record.history(memory_id)
     last = next((row for row in rows if row.event is Event.DELETE and row.ledger_sequence is not None), None)

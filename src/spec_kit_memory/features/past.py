@@ -67,8 +67,8 @@ def moment(runtime: Runtime, as_of: str) -> str:
         return _pasts(runtime).at(runtime, as_of).moment.astimezone(UTC).isoformat()
 
 
-def _pasts(runtime: Runtime) -> Pasts:
-    pasts = runtime.shared.past if isinstance(runtime.shared.past, Pasts) else Pasts()
+def _pasts(runtime: Runtime) -> PastCache:
+    pasts = runtime.shared.past if isinstance(runtime.shared.past, PastCache) else PastCache()
     runtime.shared.past = pasts
     return pasts
 
@@ -77,7 +77,7 @@ def _pasts(runtime: Runtime) -> Pasts:
 
 
 @dataclass(slots=True)
-class _Moment:
+class _RebuiltPast:
     """One rebuilt past: an index in a folder of its own, and hints on what it lacks."""
 
     moment: datetime
@@ -91,13 +91,13 @@ class _Moment:
         self.folder.remove()
 
 
-class Pasts:
+class PastCache:
     """The rebuilt moments of this process, the latest last. Each contains what one scope could see then."""
 
     def __init__(self) -> None:
-        self._cache: dict[tuple[str, int, Scope], _Moment] = {}
+        self._cache: dict[tuple[str, int, Scope], _RebuiltPast] = {}
 
-    def at(self, runtime: Runtime, as_of: str) -> _Moment:
+    def at(self, runtime: Runtime, as_of: str) -> _RebuiltPast:
         key = (as_of, runtime.whole.generation(), runtime.scope)
         if key not in self._cache:
             # Older generations first: they are never needed again.
@@ -122,7 +122,7 @@ class _PastRows:
     hints: list[Text] = field(default_factory=list)
 
 
-def _rebuild(runtime: Runtime, as_of: str) -> _Moment:
+def _rebuild(runtime: Runtime, as_of: str) -> _RebuiltPast:
     rows = _from_checkpoint(runtime, as_of) or _from_history(runtime, _moment_of(runtime, as_of))
     folder = past_folder.make(runtime.settings)
     try:
@@ -132,7 +132,7 @@ def _rebuild(runtime: Runtime, as_of: str) -> _Moment:
         raise
 
 
-def _rebuilt_in(folder: PastFolder, runtime: Runtime, rows: _PastRows) -> _Moment:
+def _rebuilt_in(folder: PastFolder, runtime: Runtime, rows: _PastRows) -> _RebuiltPast:
     store = open_index(folder.settings.state_folder / "past.sqlite")
     try:
         change = Change(actor=Actor.SYSTEM, at=rows.moment, reason="past")
@@ -151,7 +151,7 @@ def _rebuilt_in(folder: PastFolder, runtime: Runtime, rows: _PastRows) -> _Momen
         now=lambda: rows.moment,
         caller=runtime.caller,
     )
-    return _Moment(rows.moment, rows.name, past, folder, rows.hints)
+    return _RebuiltPast(rows.moment, rows.name, past, folder, rows.hints)
 
 
 def _give_vectors(runtime: Runtime, store: Index) -> None:
@@ -229,7 +229,7 @@ def _from_history(runtime: Runtime, moment: datetime) -> _PastRows:
     return _PastRows(
         moment,
         _rows(runtime, states, texts, links, moment),
-        hints=_unknowable(runtime, history, list(texts.values()).count(None), moment),
+        hints=_what_is_missing(runtime, history, list(texts.values()).count(None), moment),
     )
 
 
@@ -290,7 +290,7 @@ def _last_use(state: PastState, memory: Memory | None, moment: datetime) -> date
     return state.at
 
 
-def _unknowable(runtime: Runtime, history: list[HistoryEntry], lost: int, moment: datetime) -> list[Text]:
+def _what_is_missing(runtime: Runtime, history: list[HistoryEntry], lost: int, moment: datetime) -> list[Text]:
     if not history:
         return [advise("no-record")]
     hints: list[Text] = [finding("use-not-recorded")]

@@ -88,7 +88,7 @@ def _target(runtime: Runtime, request: LoadRequest) -> Memory:
     memories = runtime.store.documents.find(Filter(spec_folder=folder, source=Source.MEMORY), limit=1)
     memories = memories or runtime.store.documents.find(Filter(spec_folder=folder), limit=1)
     if not memories:
-        raise MemoryNotFound(f"spec folder {folder} has no memories", hint=runtime.meant_folder(folder))
+        raise MemoryNotFound(f"spec folder {folder} has no memories", hint=runtime.folder_suggestions(folder))
     if request.anchor_id and not _has(runtime, memories[0], request.anchor_id):
         return _newest_with(runtime, folder, request.anchor_id)
     return memories[0]
@@ -291,5 +291,5 @@ def _when_empty(runtime: Runtime, folder: str | None) -> Text:
     if not runtime.store.documents.count():
         return advise("index-workspace")
     if folder and not runtime.store.documents.count(Filter(spec_folder=folder)):
-        return runtime.meant_folder(folder)
+        return runtime.folder_suggestions(folder)
     return advise("list-all")

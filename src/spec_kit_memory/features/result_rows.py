@@ -58,14 +58,14 @@ class ResultBuilder:
         # The quotes of a text are counted with its lines.
         quotes = answer_json.size("")
         best_match = max((ranked.match for ranked in candidates if ranked.match is not None), default=None)
-        fitted = packing.fit(
+        fitted = packing.pack(
             [self._block(ranked) for ranked in candidates],
             budget=room,
             prices=Prices(
                 range=answer_json.size(further) + len(",") - quotes, list=len('"passages":[],'), empty=quotes
             ),
             weigh=_weigher(self.keywords),
-            beside=self._beside,
+            use_remaining=self._use_remaining,
             clip=_clipper(self.keywords),
             breadth=self.frame.roomy and not all(ranked.memory.source is Source.CHAT for ranked in candidates),
             enough=ENOUGH_TOKENS * tokens.BYTES_PER_TOKEN if self.request.max_tokens is None else None,
@@ -175,10 +175,10 @@ class ResultBuilder:
             sent_before=tuple(self._sent_before(ranked)),
             before=near[0].id if near[0] else None,
             after=near[1].id if near[1] else None,
-            unsaid=_unsaid(ranked.memory, ranked.state) - ({"already_sent"} if self._sent_marks else set()),
+            omitted=_omitted_fields(ranked.memory, ranked.state) - ({"already_sent"} if self._sent_marks else set()),
         )
 
-    def _beside(self, listed: Sequence[int], room: int) -> int:
+    def _use_remaining(self, listed: Sequence[int], room: int) -> int:
         """Spend the room that the texts left: on ids, the fields of the answer itself, titles, then folder and date."""
         start = room
         room -= self._include(listed, room, "id")
@@ -229,7 +229,7 @@ class ResultBuilder:
         ]
         sent_before = self._sent_before(ranked)
         already = bool(sent_before) and not packed.shown
-        unsaid = _unsaid(ranked.memory, ranked.state)
+        omitted = _omitted_fields(ranked.memory, ranked.state)
         return _result_of(
             ranked,
             explain=self.request.explain,
@@ -239,7 +239,7 @@ class ResultBuilder:
             passages=tuple(others),
             already_sent=already,
             sent_before=() if already else tuple(sent_before),
-            unsaid=unsaid.union(self._optional[ranked.memory.id]) - ({"already_sent"} if already else set()),
+            omitted=omitted.union(self._optional[ranked.memory.id]) - ({"already_sent"} if already else set()),
         )
 
     def _content(self, ranked: RankedMemory, wholes: Sequence[Shown]) -> str:
@@ -456,7 +456,7 @@ def _result_of(ranked: RankedMemory, *, explain: bool, **changes: Any) -> Result
         "explain": _score_parts(ranked.scored) if explain else NO_SCORE_PARTS,
     }
     fields |= changes
-    return Result(**fields) if "unsaid" in fields else Result(**fields, unsaid=_unsaid(memory, ranked.state))
+    return Result(**fields) if "omitted" in fields else Result(**fields, omitted=_omitted_fields(memory, ranked.state))
 
 
 def _flat_result_of(
@@ -498,14 +498,16 @@ def _checkout(memory: Memory) -> str | None:
     return MAIN_CHECKOUT if memory.elsewhere else None
 
 
-def _unsaid(memory: Memory, state: State) -> frozenset[str]:
+def _omitted_fields(memory: Memory, state: State) -> frozenset[str]:
     """The fields that are left out, because they have the value that a reader assumes."""
     attributes = memory.attributes
-    return _unsaid_of(attributes.tier, state, attributes.context_type, memory.trusted == memory.source.vouched)
+    return _fields_with_defaults(
+        attributes.tier, state, attributes.context_type, memory.trusted == memory.source.vouched
+    )
 
 
 @cache
-def _unsaid_of(tier: Tier, state: State, context_type: ContextType, as_its_source: bool) -> frozenset[str]:
+def _fields_with_defaults(tier: Tier, state: State, context_type: ContextType, as_its_source: bool) -> frozenset[str]:
     at_default = {
         "tier": tier is Tier.NORMAL,
         "state": state is State.WARM,

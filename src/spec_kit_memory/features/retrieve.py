@@ -26,7 +26,7 @@ LEAST_PASSAGES = 40
 _PLACE, _SCORE = itemgetter(0, 1), itemgetter(0, 2)  # a hit's passage id with its memory id, and with its score
 
 
-class Reach(NamedTuple):
+class CandidateLimits(NamedTuple):
     """How many candidates a question considers; docs/explain/ranking.md has the measurements."""
 
     depth: int  # candidates of each leg
@@ -36,9 +36,9 @@ class Reach(NamedTuple):
     outside: int  # candidates among the passages that a state or an expiry excludes
 
 
-ALONE = Reach(depth=300, passages=160, tokens=24_000, outside=40)
+ONE_QUESTION = CandidateLimits(depth=300, passages=160, tokens=24_000, outside=40)
 # Fewer with several texts: their best candidates are mostly the same, and each text costs as much as the query.
-HELPED = Reach(depth=100, passages=60, tokens=12_000, outside=20)
+WITH_PARAPHRASES = CandidateLimits(depth=100, passages=60, tokens=12_000, outside=20)
 
 
 class TextHits:
@@ -70,7 +70,7 @@ class Hits:
                 self.memory_of.update(map(_PLACE, leg))
         self.estimates = self._estimate()
 
-    def promising(self) -> list[int]:
+    def by_estimate(self) -> list[int]:
         """Passage ids by estimate, highest first; ties go to the smaller id."""
         return sorted(sorted(self.estimates), key=self.estimates.__getitem__, reverse=True)
 
@@ -108,7 +108,7 @@ class Reading(NamedTuple):
     candidates: Sequence[Candidate]
     words: np.ndarray | None  # as `relevance.fuse` takes them, a column for each candidate
 
-    def beside(self, other: Reading) -> Reading:
+    def combined(self, other: Reading) -> Reading:
         """This reading together with the candidates of another."""
         candidates = [*self.candidates, *other.candidates]
         if self.words is None or other.words is None:
@@ -135,7 +135,7 @@ class Pool:
     added: frozenset[int] = frozenset()
 
     @property
-    def looked_at(self) -> Mapping[int, StoredPassage]:
+    def candidate_passages(self) -> Mapping[int, StoredPassage]:
         """The passages of the candidates."""
         return self.passages if self.asked is None else self.asked
 
@@ -162,7 +162,7 @@ class Question:
     def __init__(self, runtime: Runtime, texts: Sequence[Query], *, mode: str) -> None:
         self.query = texts[0]
         self.texts = texts
-        self.reach = ALONE if len(texts) == 1 else HELPED
+        self.limits = ONE_QUESTION if len(texts) == 1 else WITH_PARAPHRASES
         self._mode = mode
         self._runtime = runtime
         self._started = None if mode == "text" else runtime.meaning.begin([text.text for text in texts])
@@ -210,7 +210,7 @@ def prepare(runtime: Runtime, query: Query, *, also: Sequence[Query] = (), mode:
 
 def look(runtime: Runtime, question: Question, where: Filter) -> Hits:
     """The hits of both legs within `where`."""
-    store, depth = runtime.store, question.reach.depth
+    store, depth = runtime.store, question.limits.depth
     # Text search runs while the texts are being embedded.
     by_text = [store.documents.match(text.terms, where, depth) if question.text else [] for text in question.texts]
     vectors = [embedding.vector for embedding in question.embeddings]
@@ -222,8 +222,8 @@ def match(runtime: Runtime, question: Question, where: Filter) -> Pool:
     """The best passages within `where`, by text and by meaning."""
     hits = look(runtime, question, where)
     plain = runtime.settings.search.fusion == "rrf"
-    passages = _every(runtime, hits) if plain else _promising(runtime, hits, question.reach)
-    return led_to_sections(
+    passages = _every(runtime, hits) if plain else _promising(runtime, hits, question.limits)
+    return with_sections_for_questions(
         _pool(runtime, question, hits, passages),
         lambda memory_id: runtime.store.documents.passages(memory_ids=[memory_id]),
     )
@@ -239,8 +239,8 @@ def extended(runtime: Runtime, question: Question, pool: Pool, *, results: int) 
     if not passages:
         return pool
     beyond = _pool(runtime, question, pool.hits, passages)
-    readings = [inside.beside(other) for inside, other in zip(pool.readings, beyond.readings, strict=True)]
-    beyond = led_to_sections(
+    readings = [inside.combined(other) for inside, other in zip(pool.readings, beyond.readings, strict=True)]
+    beyond = with_sections_for_questions(
         replace(beyond, relevance=_fuse(runtime, readings)),
         lambda memory_id: runtime.store.documents.passages(memory_ids=[memory_id]),
     )
@@ -254,7 +254,7 @@ def extended(runtime: Runtime, question: Question, pool: Pool, *, results: int) 
         passages={**beyond.passages, **pool.passages},
         match={**beyond.match, **pool.match},
         questions={**beyond.questions, **pool.questions},
-        asked=pool.looked_at,
+        asked=pool.candidate_passages,
         added=frozenset(beyond.passages.keys() - pool.passages.keys()),
     )
 
@@ -268,7 +268,7 @@ def _at_most(value: float, own: Relevance) -> Relevance:
     return Relevance(value, parts, tuple(text * share for text in own.texts))
 
 
-def led_to_sections(pool: Pool, passages_of: Callable[[int], Sequence[StoredPassage]]) -> Pool:
+def with_sections_for_questions(pool: Pool, passages_of: Callable[[int], Sequence[StoredPassage]]) -> Pool:
     """The pool with each matched question replaced by a section: the best candidate of the same memory.
 
     The section gets the relevance of the better of the two. If no section of the memory is a candidate, the section
@@ -297,7 +297,9 @@ def led_to_sections(pool: Pool, passages_of: Callable[[int], Sequence[StoredPass
             questions[section.id] = passage.question
         if own is not None:
             match[section.id] = max(own, match.get(section.id) or 0.0)
-    return replace(pool, relevance=values, passages=passages, match=match, questions=questions, asked=pool.looked_at)
+    return replace(
+        pool, relevance=values, passages=passages, match=match, questions=questions, asked=pool.candidate_passages
+    )
 
 
 def _section(question: StoredPassage, passages: Sequence[StoredPassage]) -> StoredPassage | None:
@@ -312,18 +314,20 @@ def _section(question: StoredPassage, passages: Sequence[StoredPassage]) -> Stor
 
 def match_outside(runtime: Runtime, question: Question, pool: Pool, outside: Hits) -> Pool:
     """The pool together with what a filter excluded, so that both are scored alike and can be compared."""
-    most = outside.promising()[: question.reach.outside]
+    most = outside.by_estimate()[: question.limits.outside]
     passages = {passage.id: passage for passage in runtime.store.documents.passages(most)}
     beyond = _pool(runtime, question, outside, passages)
-    readings = [inside.beside(other) for inside, other in zip(pool.readings, beyond.readings, strict=True)]
+    readings = [inside.combined(other) for inside, other in zip(pool.readings, beyond.readings, strict=True)]
     joined = replace(
         beyond,
         relevance=_fuse(runtime, readings),
-        passages={**pool.looked_at, **passages},
+        passages={**pool.candidate_passages, **passages},
         match={**pool.match, **beyond.match},
         readings=readings,
     )
-    return led_to_sections(joined, lambda memory_id: runtime.store.documents.passages(memory_ids=[memory_id]))
+    return with_sections_for_questions(
+        joined, lambda memory_id: runtime.store.documents.passages(memory_ids=[memory_id])
+    )
 
 
 def _pool(runtime: Runtime, question: Question, hits: Hits, passages: Mapping[int, StoredPassage]) -> Pool:
@@ -384,11 +388,11 @@ def _every(runtime: Runtime, hits: Hits) -> dict[int, StoredPassage]:
     return {passage.id: passage for passage in runtime.store.documents.passages(list(hits.memory_of))}
 
 
-def _promising(runtime: Runtime, hits: Hits, reach: Reach) -> dict[int, StoredPassage]:
+def _promising(runtime: Runtime, hits: Hits, reach: CandidateLimits) -> dict[int, StoredPassage]:
     """The candidates to compare closely, most promising first, up to a number of passages and of tokens."""
     room = reach.tokens
     chosen: dict[int, StoredPassage] = {}
-    for passage in _in_turn(runtime, hits.promising()[: reach.passages]):
+    for passage in _in_turn(runtime, hits.by_estimate()[: reach.passages]):
         room -= passage.tokens
         if room < 0 and len(chosen) >= LEAST_PASSAGES:
             break
@@ -404,8 +408,8 @@ def _further(runtime: Runtime, pool: Pool, results: int) -> dict[int, StoredPass
         return {}
     ids: list[int] = []
     others: list[int] = []
-    for id_ in pool.hits.promising():
-        if id_ in pool.looked_at:
+    for id_ in pool.hits.by_estimate():
+        if id_ in pool.candidate_passages:
             continue
         memory_id = pool.hits.memory_of[id_]
         if memory_id in memories:

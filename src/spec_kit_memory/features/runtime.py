@@ -418,7 +418,7 @@ class Runtime:
         """Advice on how to undo a change here."""
         return advise("take-back-on-page") if self.is_team else advise("take-back")
 
-    def meant_folder(self, name: str) -> Advice:
+    def folder_suggestions(self, name: str) -> Advice:
         """Advice on an empty or unknown spec folder: the names that were probably meant."""
         names = {tally.spec_folder for tally in self.store.documents.tally() if tally.spec_folder}
         near = near_folders(name, names)

@@ -181,7 +181,7 @@ def _write(
         *placed.warnings,
         *_folder_warnings(draft.session.spec_folder, request.spec_folder, placed),
     ]
-    warnings += phrases.doubts(draft.session.triggers)
+    warnings += phrases.phrase_warnings(draft.session.triggers)
     answer = SaveAnswer(
         outcome="",
         id=None,
@@ -377,7 +377,7 @@ def _metadata(
         vector_status=status.value,
         git=git_,
     )
-    place = paths.place(settings, path).beside("metadata.json")
+    place = paths.place(settings, path).sibling("metadata.json")
     disk.write_atomic(place, json.dumps(metadata, ensure_ascii=False, indent=2) + "\n")
 
 

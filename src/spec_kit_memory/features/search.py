@@ -187,7 +187,7 @@ class Ranking:
         )
 
     @property
-    def unclear(self) -> bool:
+    def is_unanswered(self) -> bool:
         """Is it certain that no result is an answer?"""
         return not self.close and all(result.match is not None for result in self.found)
 
@@ -404,7 +404,9 @@ def _with_every_word(runtime: Runtime, concept: Query, where: Filter) -> set[int
             continue  # the concept's query ignores this word
         if " " in terms[0] and not words.unspaced(word):
             # A name like file.py: the whole name, or every part.
-            memory_sets.append(_having(runtime, terms[:1], where) | _having(runtime, terms[1:], where))
+            memory_sets.append(
+                _memories_with_all(runtime, terms[:1], where) | _memories_with_all(runtime, terms[1:], where)
+            )
         else:
             memory_sets += [_with_word(runtime, part, where) for part in _WORDS.findall(word)]
     return set.intersection(*memory_sets) if memory_sets else set()
@@ -415,18 +417,20 @@ def _with_word(runtime: Runtime, word: str, where: Filter) -> set[int]:
     spaces by all of its pairs of characters."""
     terms = queries.read(word).terms
     if not terms or words.unspaced(word):
-        return _having(runtime, terms, where)
+        return _memories_with_all(runtime, terms, where)
     whole, parts = terms[0], terms[1:]
-    having = _having(runtime, (whole,), where)
-    return having | _having(runtime, parts, where) if parts and "".join(parts) == whole else having
+    matching_ids = _memories_with_all(runtime, (whole,), where)
+    return (
+        matching_ids | _memories_with_all(runtime, parts, where) if parts and "".join(parts) == whole else matching_ids
+    )
 
 
-def _having(runtime: Runtime, terms: Sequence[str], where: Filter) -> set[int]:
+def _memories_with_all(runtime: Runtime, terms: Sequence[str], where: Filter) -> set[int]:
     """The memories that have all of these terms."""
-    having = [
+    matching_ids = [
         {hit.memory_id for hit in runtime.store.documents.match((term,), where, limit=1_000_000)} for term in terms
     ]
-    return set.intersection(*having) if having else set()
+    return set.intersection(*matching_ids) if matching_ids else set()
 
 
 def _counted(runtime: Runtime, concepts: Sequence[str], result: RankedMemory) -> dict[str, int]:
@@ -554,7 +558,7 @@ def _without_unclear_dormant(
         clear = ranked.relevance >= least if match is None else match >= calibration.CLEAR
         lively = (
             (clear and ranked.memory.id in compared)
-            or decay.used_lately(ranked.memory.first_indexed_at, ranked.scoring.now)
+            or decay.used_recently(ranked.memory.first_indexed_at, ranked.scoring.now)
             or ranked.state is not State.DORMANT
         )
         (shown if lively else unclear).append(ranked)
@@ -686,9 +690,9 @@ def _score_outside(
     hidden = set(outside.memory_of.values())
     only = hidden if first is None else hidden | {first.memory.id}
     scored = _score(runtime, request, question.query, joined, hot, only=only)
-    beside = next((ranked for ranked in scored if first is not None and ranked.memory.id == first.memory.id), None)
-    if first is not None and beside is not None and beside.total > 0.0:
-        beside.scoring.scale = first.score / beside.total
+    same_memory = next((ranked for ranked in scored if first is not None and ranked.memory.id == first.memory.id), None)
+    if first is not None and same_memory is not None and same_memory.total > 0.0:
+        same_memory.scoring.scale = first.score / same_memory.total
     else:
         _set_scale(scored)
     return [ranked for ranked in scored if ranked.memory.id in hidden]

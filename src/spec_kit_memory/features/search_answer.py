@@ -85,7 +85,7 @@ def _packed(runtime: Runtime, request: Request, ranking: Ranking) -> SearchAnswe
     candidates = [ranked for ranked in ranking.found if ranked.memory.id not in ranking.above]
     shown_rules = _rules(runtime, request, budget, without={ranked.memory.id for ranked in candidates[: request.limit]})
     stats = runtime.store.care.stats()
-    frame = AnswerFrame(_about_itself(runtime, request, ranking, shown_rules.rules, stats), request, budget=budget)
+    frame = AnswerFrame(_answer_header(runtime, request, ranking, shown_rules.rules, stats), request, budget=budget)
     builder = ResultBuilder(runtime, request, frame, ranking.query.keywords)
     by_passage = request.group_by == "passage"
     results: Sequence[Result | FlatResult] = (
@@ -109,11 +109,11 @@ def _packed(runtime: Runtime, request: Request, ranking: Ranking) -> SearchAnswe
         results=tuple(results),
         tokens_saved=builder.tokens_saved,
         contiguous=tuple(cards),
-        unsaid=frame.answer.unsaid.union(frame.optional),
+        omitted=frame.answer.omitted.union(frame.optional),
     )
 
 
-def _about_itself(
+def _answer_header(
     runtime: Runtime,
     request: Request,
     ranking: Ranking,
@@ -135,7 +135,7 @@ def _about_itself(
         freshness=Freshness(last_indexed=stats["last_indexed"], pending_vectors=stats["pending_passages"]),
         tokens_saved=10**9,  # an upper bound, to measure the size of the field
         explain=_explain(runtime, ranking) if request.explain else Explanation(),
-        unsaid=frozenset() if request.anchors else frozenset(("tokens_saved",)),
+        omitted=frozenset() if request.anchors else frozenset(("tokens_saved",)),
     )
 
 
@@ -213,7 +213,7 @@ def _outcome(request: Request, ranking: Ranking, results: Sequence[RankedMemory]
     )
 
 
-def _what_brings(request: Request, held_back: HeldBack) -> tuple[Advice, ...]:
+def _ways_to_include(request: Request, held_back: HeldBack) -> tuple[Advice, ...]:
     """How to include each kind of match that was held back, without options that the request has already."""
     if request.state_filter or request.min_state:
         return (advise("held-back-by-state"),)
@@ -231,11 +231,11 @@ def _hints(
     hints: list[Text] = []
     if ranking.historical and request.use_decay:
         hints.append(finding("past-question"))
-    if results and ranking.unclear:
+    if results and ranking.is_unanswered:
         hints.append(finding("nothing-close"))
     held_back = ranking.held_back
     if held_back.archived or held_back.dormant or held_back.expired:
-        hints.append(advise("held-back", ways=_what_brings(request, held_back)))
+        hints.append(advise("held-back", ways=_ways_to_include(request, held_back)))
     left_out = min(request.limit, found_count) - len(results) if request.group_by == "memory" else 0
     if left_out > 0 or (found_count and not results):
         hints.append(advise("raise-budget", count=max(left_out, 1)))

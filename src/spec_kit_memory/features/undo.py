@@ -49,7 +49,7 @@ LATEST_ENTRIES = 2_000  # a scan of a large project writes thousands, and a list
 _CALLED = {"validate": "validation", "unlink": "link"}  # in answers
 
 
-class _Impossible(Exception):  # noqa: N818  a reason, not an error
+class _CannotUndo(Exception):  # noqa: N818  a reason, not an error
     """The operation cannot be undone any more, for this reason; an earlier one may be."""
 
     def __init__(self, *reasons: Advice) -> None:
@@ -146,7 +146,7 @@ def _undo(runtime: Runtime, walk: Iterator[Act]) -> UndoAnswer:
         runtime.require_right_to_rule((state.get("tier"), str(state.get("path") or "")) for state in states)
         try:
             done = _WAYS[act.kind](runtime, act, change)
-        except _Impossible as impossible:
+        except _CannotUndo as impossible:
             passed.append(finding("cannot-take-back", change=_name(act), reason=impossible.reason))
             continue
         before = None
@@ -218,7 +218,7 @@ def _refuse(runtime: Runtime, formers: Sequence[Former]) -> None:
 
 
 def _undelete(runtime: Runtime, act: Act, change: Change) -> _Done:
-    left, beside, hints = [], [], []
+    left, copied, hints = [], [], []
     for step in act.steps:
         memory = runtime.store.documents.get(step.memory_id, any_presence=True)
         other = runtime.store.documents.get(path=memory.path)
@@ -227,15 +227,15 @@ def _undelete(runtime: Runtime, act: Act, change: Change) -> _Done:
         elif other is None or other.id == memory.id:
             left.append((step, memory))
         elif memory.source in file_restore.WRITTEN and not memory.redactions:
-            beside.append(memory)
+            copied.append(memory)
         else:
             hints.append(finding("stays-forgotten", path=memory.path, other=other.id, id=memory.id))
-    if not left and not beside:
-        raise _Impossible(*hints)
+    if not left and not copied:
+        raise _CannotUndo(*hints)
     formers = [former for step, memory in left for former in _formers(runtime, step, memory)]
     _refuse(runtime, formers)
     files = file_undo.put_back(runtime, formers)
-    copies = [_beside(runtime, memory) for memory in beside]
+    copies = [_copy_at_free_path(runtime, memory) for memory in copied]
     with _applied(runtime, change, [*files, *copies]):
         for _, memory in left:
             own = [step for step in files if step.path == memory.path]
@@ -244,15 +244,15 @@ def _undelete(runtime: Runtime, act: Act, change: Change) -> _Done:
             runtime.sync.index_file(copy.place.path, _with_files(change, [copy]), explicit=True)
     for _, memory in left:
         hints += _read_again(runtime, memory)
-    for memory, copy in zip(beside, copies, strict=True):
+    for memory, copy in zip(copied, copies, strict=True):
         hints.append(finding("in-a-file-of-its-own", path=memory.path, copy=copy.path))
-    back = [*(memory for _, memory in left), *beside]
+    back = [*(memory for _, memory in left), *copied]
     names = tuple(outcome("named", title=memory.title, id=memory.id) for memory in back[:3])
     what = names if len(back) <= 3 else outcome("memories-counted", count=len(back))
     return _Done(outcome("undid-delete", what=what), [memory.id for memory in back], hints)
 
 
-def _beside(runtime: Runtime, memory: Memory) -> file_changes.Write:
+def _copy_at_free_path(runtime: Runtime, memory: Memory) -> file_changes.Write:
     """A new file for a deleted text whose path now belongs to another memory."""
     stem, dot, suffix = memory.path.rpartition(".")
     for number in count(2):
@@ -290,9 +290,9 @@ def _unmerge(runtime: Runtime, act: Act, change: Change) -> _Done:
     old = runtime.store.documents.get(merge.merged, any_presence=True)
     other = runtime.store.documents.get(path=old.path)
     if old.presence is Presence.LIVE:
-        raise _Impossible(finding("came-back-by-itself", title=old.title, id=old.id))
+        raise _CannotUndo(finding("came-back-by-itself", title=old.title, id=old.id))
     if other is not None and other.id != old.id:
-        raise _Impossible(finding("path-is-taken", path=old.path, id=other.id))
+        raise _CannotUndo(finding("path-is-taken", path=old.path, id=other.id))
     formers, hints = [], []
     for step in act.steps:
         memory = runtime.store.documents.get(step.memory_id, any_presence=True)
@@ -348,12 +348,12 @@ def _step_by_step(runtime: Runtime, act: Act, change: Change) -> _Done:
     for step in reversed(act.steps):
         try:
             plan = _STEPS[step.operation.kind](runtime, step)
-        except _Impossible as impossible:
+        except _CannotUndo as impossible:
             hints.append(impossible.reason)
             continue
         plans += [plan] if plan else []
     if not plans:
-        raise _Impossible(*(hints or [finding("nothing-of-it-is-left")]))
+        raise _CannotUndo(*(hints or [finding("nothing-of-it-is-left")]))
 
     def attempt() -> None:
         with _applied(runtime, change, [step for plan in plans for step in plan.files()]):
@@ -368,7 +368,7 @@ def _step_by_step(runtime: Runtime, act: Act, change: Change) -> _Done:
 def _live(runtime: Runtime, memory_id: int) -> Memory:
     memory = runtime.store.documents.get(memory_id, any_presence=True)
     if memory.presence is not Presence.LIVE:
-        raise _Impossible(
+        raise _CannotUndo(
             finding("memory-is-not-live", title=memory.title, id=memory.id, presence=memory.presence.value)
         )
     return memory
@@ -406,10 +406,10 @@ def _unupdate(runtime: Runtime, step: UndoStep) -> _Plan | None:
             undo_restore.put_memory_back(runtime, step, change)  # a restore had not changed the file
 
     if not filesystem.exists(place):
-        raise _Impossible(finding("file-gone", name=memory.path))
+        raise _CannotUndo(finding("file-gone", name=memory.path))
     _edit_of(runtime, step, memory, changed_since)(disk.read(place).text)
     if set(changed_since) == set(update.keys):
-        raise _Impossible(finding("all-values-changed-since", names=tuple(changed_since), path=memory.path))
+        raise _CannotUndo(finding("all-values-changed-since", names=tuple(changed_since), path=memory.path))
     hints = (finding("values-changed-since", names=tuple(changed_since), path=memory.path),) if changed_since else ()
     return _Plan(
         outcome("undid-update", **about, path=memory.path),
@@ -429,7 +429,7 @@ def _edit_of(runtime: Runtime, step: UndoStep, memory: Memory, changed_since: li
     previous, values = dict(update.previous), dict(update.values)
     if not values:  # 0.1 recorded only the texts
         if was is None or became is None:
-            raise _Impossible(finding("text-before-not-recorded", path=memory.path))
+            raise _CannotUndo(finding("text-before-not-recorded", path=memory.path))
         previous, values = (_front(markdown.parse(text).front, update.keys) for text in (was, became))
 
     def edit(text: str) -> str:
@@ -466,7 +466,7 @@ def _unvalidate(runtime: Runtime, step: UndoStep) -> _Plan:
     memory = _live(runtime, step.memory_id)
     now = {"confidence": str(memory.confidence), "validation_count": memory.validation_count}
     if any(step.after[name] != value for name, value in now.items()):
-        raise _Impossible(finding("votes-since", title=memory.title, id=memory.id))
+        raise _CannotUndo(finding("votes-since", title=memory.title, id=memory.id))
     confidence, count = Decimal(str(step.before["confidence"])), int(step.before["validation_count"])
     validation = step.operation
     counted_as_use = isinstance(validation, operation.Validate) and validation.useful and memory.access_count >= 1
@@ -496,7 +496,7 @@ def _unlink(runtime: Runtime, step: UndoStep) -> _Plan:
     back = link_undo.plan(runtime, step)
     if back is None:
         source, target = step.entry.memory_ids
-        raise _Impossible(finding("link-changed-or-gone", source_id=source, target_id=target))
+        raise _CannotUndo(finding("link-changed-or-gone", source_id=source, target_id=target))
     return _Plan(back.outcome, step.entry.memory_ids, back.apply)
 
 
@@ -536,7 +536,7 @@ _STEPS: dict[str, Callable[[Runtime, UndoStep], _Plan | None]] = {
 def _unrestore(runtime: Runtime, act: Act, change: Change) -> _Done:
     prepared = undo_restore.prepare(runtime, act)
     if prepared.is_empty:
-        raise _Impossible(*(prepared.hints or [finding("all-changed-since")]))
+        raise _CannotUndo(*(prepared.hints or [finding("all-changed-since")]))
     files = file_undo.put_back(runtime, prepared.formers)
     with _applied(runtime, change, files):
         undo_restore.apply(runtime, prepared, change)

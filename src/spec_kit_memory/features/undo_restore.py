@@ -92,7 +92,7 @@ def apply(runtime: Runtime, work: Prepared, change: Change) -> None:
 
 
 @dataclass(slots=True)
-class _Saved:
+class _SavedRows:
     """The rows of the checkpoint that was made before the restore."""
 
     header: Mapping[str, Any]
@@ -102,7 +102,7 @@ class _Saved:
     sessions: list[Mapping[str, Any]] = field(default_factory=list)
 
 
-def _saved(runtime: Runtime, restored: operation.Restore) -> _Saved:
+def _saved(runtime: Runtime, restored: operation.Restore) -> _SavedRows:
     try:
         opened = checkpoints.find(runtime, restored.safety)
     except CheckpointNotFound as error:
@@ -113,7 +113,7 @@ def _saved(runtime: Runtime, restored: operation.Restore) -> _Saved:
         ) from error
     opened.verify()
     rows = opened.rows()
-    saved = _Saved(next(rows), whole=opened.header.spec_folder is None)
+    saved = _SavedRows(next(rows), whole=opened.header.spec_folder is None)
     for row in rows:
         match row["kind"]:
             case "memory":
@@ -125,7 +125,7 @@ def _saved(runtime: Runtime, restored: operation.Restore) -> _Saved:
     return saved
 
 
-def _vectors(rows: Iterable[Mapping[str, Any]], saved: _Saved) -> list[Mapping[str, Any]]:
+def _vectors(rows: Iterable[Mapping[str, Any]], saved: _SavedRows) -> list[Mapping[str, Any]]:
     hashes = dict.fromkeys(passage["hash"] for row in rows for passage in row["passages"])
     return [saved.vectors[hash_] for hash_ in hashes if hash_ in saved.vectors]
 
@@ -168,7 +168,7 @@ def _is_taken(runtime: Runtime, step: UndoStep, going_back: Collection[int]) -> 
     return other.fingerprint == "" or other.fingerprint != step.before["fingerprint"]
 
 
-def _plan_memory(runtime: Runtime, work: Prepared, step: UndoStep, saved: _Saved) -> None:
+def _plan_memory(runtime: Runtime, work: Prepared, step: UndoStep, saved: _SavedRows) -> None:
     memory_id, before = step.memory_id, step.before
     if before.get("presence") == Presence.LIVE:
         if memory_id not in saved.memories:
@@ -223,10 +223,10 @@ def _plan_links(runtime: Runtime, work: Prepared, act: Act) -> None:
                 work.hints.append(finding("link-changed-since", source_id=source, target_id=target))
 
 
-def _plan_files(runtime: Runtime, work: Prepared, act: Act, saved: _Saved, left: set[int]) -> None:
+def _plan_files(runtime: Runtime, work: Prepared, act: Act, saved: _SavedRows, left: set[int]) -> None:
     for step in act.steps:
         for file in step.operation.files:
-            file = file if step.entry.version > 1 else _as_0_1_left_it(runtime, step, saved)
+            file = file if step.entry.version > 1 else _change_recorded_by_0_1(runtime, step, saved)
             if step.memory_id in left:
                 work.hints.append(finding("file-stays-since", path=file.path))
                 continue
@@ -238,7 +238,7 @@ def _plan_files(runtime: Runtime, work: Prepared, act: Act, saved: _Saved, left:
                 work.formers.append(former)
 
 
-def _as_0_1_left_it(runtime: Runtime, step: UndoStep, saved: _Saved) -> FileChange:
+def _change_recorded_by_0_1(runtime: Runtime, step: UndoStep, saved: _SavedRows) -> FileChange:
     """0.1 recorded only which file it wrote: the index has the new hash, the checkpoint before it the old one."""
     path = str(step.before.get("path", ""))
     stored = runtime.store.documents.stored(path).get(path)
@@ -246,7 +246,7 @@ def _as_0_1_left_it(runtime: Runtime, step: UndoStep, saved: _Saved) -> FileChan
     return FileChange(path, before=before["raw_hash"] if before else None, after=stored.raw_hash if stored else None)
 
 
-def _texts(runtime: Runtime, step: UndoStep, saved: _Saved) -> Iterable[str]:
+def _texts(runtime: Runtime, step: UndoStep, saved: _SavedRows) -> Iterable[str]:
     """Possible former texts of the file: the memory's text in the checkpoint before the restore, and in history."""
     row = saved.memories.get(step.memory_id)
     if row is not None and not row["redactions"]:
@@ -257,7 +257,7 @@ def _texts(runtime: Runtime, step: UndoStep, saved: _Saved) -> Iterable[str]:
             yield text
 
 
-def _plan_sessions(runtime: Runtime, work: Prepared, act: Act, saved: _Saved) -> None:
+def _plan_sessions(runtime: Runtime, work: Prepared, act: Act, saved: _SavedRows) -> None:
     """Plan the restore of working memory, except for sessions that went on, or if the checkpoint is of one folder."""
     restored_at = datetime.fromisoformat(act.first.entry.at)
     for row in saved.sessions if saved.whole else ():

@@ -122,7 +122,7 @@ class _Walk:
         for entry in entries:
             row = rows.get(entry.sequence)
             if row is None:
-                self._runtime.whole.require_sense()
+                self._runtime.whole.require_valid_values()
                 raise Invalid(f"the history of ledger entry {entry.sequence} is missing", hint=advise("health-full"))
             operation_read = operation_of(entry, row.before)
             if operation_read is not None:

@@ -25,7 +25,7 @@ _LOCK_SECONDS = 30.0
 def validate(runtime: Runtime, request: ValidateRequest) -> ValidateAnswer:
     """Record an opinion of a memory; either all requested changes are made, or none."""
     memory_id, was_useful, promote = request.id, request.was_useful, bool(request.promote)
-    with _alone(runtime):
+    with _validation_lock(runtime):
         memory = runtime.store.documents.get(memory_id)
         if request.outdated is not None:
             runtime.require_right_to_rule([(memory.tier, memory.path)])
@@ -67,7 +67,7 @@ def validate(runtime: Runtime, request: ValidateRequest) -> ValidateAnswer:
 
 
 @contextmanager
-def _alone(runtime: Runtime) -> Iterator[None]:
+def _validation_lock(runtime: Runtime) -> Iterator[None]:
     """Hold the lock for opinions: each adds to the counts before it, so two processes must not do so at once."""
     with locks.Lock(runtime.settings, "judging.lock") as lock:
         with suppress(OSError):  # where no lock can be created, nothing can be written either

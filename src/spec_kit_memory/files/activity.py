@@ -46,7 +46,7 @@ def add(settings: Settings, tallies: Iterable[DayTally], *, now: datetime, scope
         if filesystem.append(place, lines) > _MOST_BYTES:
             since = now.date() - timedelta(days=KEPT_DAYS)
             summed = [tally for tally in read(settings, scope=scope) if tally.day >= since][-_MOST_ROWS:]
-            fresh = place.beside(f"{place.path.stem}.new")
+            fresh = place.sibling(f"{place.path.stem}.new")
             filesystem.rewrite(fresh, b"".join(map(_line, summed)))
             filesystem.move(fresh, place)
     except OSError:

@@ -60,7 +60,7 @@ def read_transcript(path: Path, *, noise_patterns: tuple[str, ...] = (), now: da
 
     An unreadable file is refused here, before the first conversation is returned.
     """
-    how = _How(path.name, noise_patterns, now or datetime.now(UTC))
+    how = _ReadOptions(path.name, noise_patterns, now or datetime.now(UTC))
     if chat_exports.is_zip(path) and path.is_file():
         return _export(path, how)
     collected = _Collected(how)
@@ -88,7 +88,7 @@ def _decoded(line: str) -> object:
         return None
 
 
-def _export(path: Path, how: _How) -> Transcript:
+def _export(path: Path, how: _ReadOptions) -> Transcript:
     conversations = _Exported(path, how)
     for _ in conversations:  # raises here if any of it cannot be read
         pass
@@ -180,7 +180,7 @@ def _utf16_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 @dataclass(slots=True)
-class _Gathered:
+class _ConversationDraft:
     """One conversation while its lines are read."""
 
     id: str
@@ -192,7 +192,7 @@ class _Gathered:
     last_message: str = ""  # id of the message the last turn belongs to
 
 
-class _How(NamedTuple):
+class _ReadOptions(NamedTuple):
     """Options that apply to everything read from one file."""
 
     name: str
@@ -205,7 +205,7 @@ class _Exported:
     """The conversations of an export, read again on each iteration, one in memory at a time."""
 
     path: Path
-    how: _How
+    how: _ReadOptions
 
     def __iter__(self) -> Iterator[Conversation]:
         messages = _Collected(self.how)  # single messages belong to one conversation
@@ -231,13 +231,13 @@ class _Exported:
 
 
 class _Collected:
-    def __init__(self, how: _How) -> None:
+    def __init__(self, how: _ReadOptions) -> None:
         self.understood = False
         self._name = how.name
         self._noise = how.noise_patterns
         self._now = how.now
         self.turns = 0
-        self._found: dict[str, _Gathered] = {}
+        self._found: dict[str, _ConversationDraft] = {}
         self._codex_id = ""
         self._titles: list[tuple[str, str]] = []  # leaf uuid, title
 
@@ -268,8 +268,8 @@ class _Collected:
             return self._codex("session_meta", entry, entry)
         return self._plain(entry)
 
-    def _gathered(self, identifier: str, origin: str) -> _Gathered:
-        return self._found.setdefault(identifier, _Gathered(_safe(identifier), origin))
+    def _gathered(self, identifier: str, origin: str) -> _ConversationDraft:
+        return self._found.setdefault(identifier, _ConversationDraft(_safe(identifier), origin))
 
     # --- Claude Code
 
@@ -366,7 +366,7 @@ class _Collected:
 
     def _add_message(
         self,
-        gathered: _Gathered,
+        gathered: _ConversationDraft,
         role: object,
         content: object,
         time: object,
@@ -399,7 +399,7 @@ class _Collected:
                 continue
             titles = [title for belongs, title in self._titles if belongs == key or belongs in gathered.uuids]
             moments = (_moment(turn.time) for turn in turns)
-            times = [at for at in moments if at is not None and not dates.to_come(at, now=self._now)]
+            times = [at for at in moments if at is not None and not dates.is_in_future(at, now=self._now)]
             yield Conversation(
                 id=gathered.id,
                 title=_one_line(titles[-1] if titles else gathered.title or opening(turns)),

@@ -78,7 +78,7 @@ def _recorded(
     for memory in memories:
         text = store.documents.text(content_hash=memory.content_hash) or ""
         files_by_id[memory.id] = tuple(dict.fromkeys(_resolved(settings, memory.path, text)))
-    then = _Then(
+    then = _PastContents(
         settings, history, {memory.path: files_by_id[memory.id] for memory in memories if files_by_id[memory.id]}
     )
     for memory in memories:
@@ -91,8 +91,8 @@ def _resolved(settings: Settings, note: str, text: str) -> Iterator[str]:
     """The project files that a text may mean: relative to the root, else to the note; never memories."""
     folder = posixpath.dirname(note)
     for name in named_files(text):
-        beside = name.startswith(("./", "../")) and not posixpath.isabs(note)
-        path = posixpath.normpath(posixpath.join(folder, name) if beside else name)
+        is_relative = name.startswith(("./", "../")) and not posixpath.isabs(note)
+        path = posixpath.normpath(posixpath.join(folder, name) if is_relative else name)
         if path.startswith(("../", "/")) or path in (".", ".."):
             continue
         *above, last = parts = PurePosixPath(path).parts
@@ -111,7 +111,7 @@ def _could_be_below(settings: Settings, parts: tuple[str, ...]) -> bool:
     return True
 
 
-class _Then:
+class _PastContents:
     """The contents that files had when notes were written."""
 
     def __init__(
@@ -129,7 +129,7 @@ class _Then:
         # A note with uncommitted edits describes the present state, not that of its last commit.
         for note, commit in commits.items():
             blob = self._blobs.get((commit, note))
-            if blob is not None and self._files.is_still(CitedFile(note, blob.hash, blob.size)):
+            if blob is not None and self._files.is_unchanged(CitedFile(note, blob.hash, blob.size)):
                 self._commits[note] = commit
 
     def file(self, note: str, path: str) -> CitedFile | None:
@@ -159,7 +159,7 @@ class CodeFiles:
         content = self._content(path, 40)
         return None if content is None else CitedFile(path, content.hashes[0], content.stamp[0])
 
-    def is_still(self, file: CitedFile) -> bool:
+    def is_unchanged(self, file: CitedFile) -> bool:
         content = self._content(file.path, len(file.hash))
         return content is not None and file.hash in content.hashes
 
@@ -170,7 +170,7 @@ class CodeFiles:
             if not _HASH.fullmatch(file.hash) or not _is_below(file.path, prefixes):
                 continue
             if self._facts(file.path) is not None:
-                if not self.is_still(file):
+                if not self.is_unchanged(file):
                     changed.append(file.path)
             elif to := self._elsewhere(file, prefixes):
                 moved.append(f"{file.path} -> {to}")
@@ -209,7 +209,11 @@ class CodeFiles:
         name = posixpath.basename(file.path)
         alike = self._by_size().get(file.size, ())
         for path in sorted(alike, key=lambda other: (posixpath.basename(other) != name, other))[:20]:
-            if path != file.path and _is_below(path, prefixes) and self.is_still(CitedFile(path, file.hash, file.size)):
+            if (
+                path != file.path
+                and _is_below(path, prefixes)
+                and self.is_unchanged(CitedFile(path, file.hash, file.size))
+            ):
                 return path
         return None
 

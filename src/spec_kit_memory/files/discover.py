@@ -28,11 +28,11 @@ from spec_kit_memory.files.discovery_rules import (
     DiscoveryRule,
     Segments,
     default_tier,
+    exclusion_reason,
     in_area,
     is_archived,
     is_passing,
     is_pending,
-    left_out,
     markdown_or_text,
     rule_for,
     skips,
@@ -309,7 +309,7 @@ def _file(
             walk.leftovers.append(Path(real))
         return
     if rule is None or not rule.accepts(name):
-        if why := left_out(segments, name, rule):
+        if why := exclusion_reason(segments, name, rule):
             walk.skipped[walk.stored(real)] = why
         return
     if walk.excluded("/".join((*segments, name))):

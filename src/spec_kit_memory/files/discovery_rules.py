@@ -107,7 +107,7 @@ def default_tier(source: Source, name: str) -> Tier | None:
     return SPEC_DOCUMENTS.get(name, Tier.NORMAL) if source is Source.SPEC else None
 
 
-def left_out(folder: Segments, name: str, rule: DiscoveryRule | None) -> str:
+def exclusion_reason(folder: Segments, name: str, rule: DiscoveryRule | None) -> str:
     """The code of the reason why this file is no memory; "" where no user would expect it to be one."""
     if folder and rule is not None and rule.source is Source.MEMORY and not _markdown(name):
         return "" if name == METADATA else "not-markdown"

@@ -190,7 +190,7 @@ class _Job(Protocol):
 
 
 @dataclass(slots=True)
-class _Moving:
+class _MoveStep:
     step: FileMove
     made: tuple[Place, ...] = ()
     done: bool = False
@@ -438,7 +438,7 @@ def _claim_record(settings: Settings, operation_id: str) -> JournalRecord:
 
 def _job(settings: Settings, operation_id: str, number: int, step: Step) -> _Job:
     if isinstance(step, FileMove):
-        return _Moving(step)
+        return _MoveStep(step)
     return _Writing(step, step.kept or _backup(settings, operation_id, number))
 
 

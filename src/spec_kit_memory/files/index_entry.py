@@ -21,6 +21,7 @@ from spec_kit_memory.core.memory import (
     Attributes,
     Conversation,
     Document,
+    DocumentWarning,
     Entry,
     FrontMatter,
     Passage,
@@ -28,7 +29,6 @@ from spec_kit_memory.core.memory import (
     Source,
     Stamp,
     Tier,
-    Warning_,
     file_time,
 )
 from spec_kit_memory.core.tiers import TABLE
@@ -84,7 +84,7 @@ def make_entry(
     believed = file.source.vouched if trusted is None else trusted
     document = parsed.document
     seen_at, modified_at = _moment(parsed.stamp.seen_ns), _moment(parsed.stamp.mtime_ns)
-    if dates.to_come(modified_at, now=seen_at):
+    if dates.is_in_future(modified_at, now=seen_at):
         modified_at = seen_at
     attributes, warnings = resolve(
         document.front,
@@ -99,7 +99,9 @@ def make_entry(
     if redactions:
         warnings = (
             *warnings,
-            Warning_(finding("secrets-left-out", count=redactions, kinds=tuple(sorted(parsed.secrets))), code="secret"),
+            DocumentWarning(
+                finding("secrets-left-out", count=redactions, kinds=tuple(sorted(parsed.secrets))), code="secret"
+            ),
         )
     if warnings:
         document = replace(document, warnings=(*document.warnings, *warnings))
@@ -138,17 +140,20 @@ def resolve(
     modified_at: datetime,
     trusted: bool,
     now: datetime,
-) -> tuple[Attributes, tuple[Warning_, ...]]:
+) -> tuple[Attributes, tuple[DocumentWarning, ...]]:
     """The effective metadata after all rules, and warnings about values of the file that were not accepted."""
     tier, warnings = _tier(front, file, settings, trusted=trusted)
     if front.triggers and not trusted:
-        warnings = (*warnings, Warning_(finding("phrases-ignored"), code="trust"))
+        warnings = (*warnings, DocumentWarning(finding("phrases-ignored"), code="trust"))
     else:
-        warnings = (*warnings, *(Warning_(message, code="trigger") for message in phrases.doubts(front.triggers)))
+        warnings = (
+            *warnings,
+            *(DocumentWarning(message, code="trigger") for message in phrases.phrase_warnings(front.triggers)),
+        )
     claimed_at = front.created_at
-    if claimed_at is not None and dates.to_come(claimed_at, now=now):
+    if claimed_at is not None and dates.is_in_future(claimed_at, now=now):
         message = finding("date-to-come", date=f"{claimed_at:%Y-%m-%d}")
-        warnings, claimed_at = (*warnings, Warning_(message, code="date")), None
+        warnings, claimed_at = (*warnings, DocumentWarning(message, code="date")), None
     # To the second, as in front matter: of two from the same second, the one saved later is newer.
     created_at = claimed_at.replace(microsecond=0) if claimed_at else file_time(modified_at)
     attributes = Attributes(
@@ -167,14 +172,14 @@ def resolve(
 
 def _tier(
     front: FrontMatter, file: MemoryFile, settings: Settings, *, trusted: bool
-) -> tuple[Tier, tuple[Warning_, ...]]:
+) -> tuple[Tier, tuple[DocumentWarning, ...]]:
     if file.source is Source.CONSTITUTIONAL:
         return Tier.CONSTITUTIONAL, ()
     usual = file.default_tier or settings.default_tier
     if usual is Tier.CONSTITUTIONAL:
         usual = Tier.NORMAL  # a default cannot make rules
     if front.tier is Tier.CONSTITUTIONAL and not trusted:
-        warning = Warning_(finding("tier-ignored"), code="trust")
+        warning = DocumentWarning(finding("tier-ignored"), code="trust")
         return usual, (warning,)
     return front.tier or usual, ()
 

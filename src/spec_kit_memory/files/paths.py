@@ -31,7 +31,7 @@ from spec_kit_memory.settings.database_url import usable_url
 from spec_kit_memory.settings.trust import INDEX_NAMES
 
 _MAGIC = frozenset("*?[")
-EVERYBODY = ""  # no user's id is empty
+ANY_USER = ""  # no user's id is empty
 _DEVICES = frozenset(("CON", "PRN", "AUX", "NUL", *(f"{port}{n}" for port in ("COM", "LPT") for n in range(1, 10))))
 _GIT = frozenset((".git", "git~1"))
 _RESERVED = _GIT | {STATE_FOLDER, "spec-k~1"}  # with the short names that Windows gives them
@@ -135,7 +135,7 @@ def contained(settings: Settings, path: str | Path, *, scope: Scope) -> Path:
     real = _real(settings, name)
     inside = any(real == allowed or allowed in real.parents for allowed in _allowed(settings, scope))
     inside = inside or (scope.prefixes is None and _main_segments(settings, real, user=scope.user) is not None)
-    if not inside or _is_anothers(settings, scope, real) or _is_in_reserved(settings, real):
+    if not inside or _belongs_to_other_user(settings, scope, real) or _is_in_reserved(settings, real):
         raise _refusal(settings, scope, name)
     _check_special(real, name)
     return real
@@ -162,13 +162,13 @@ def place(settings: Settings, real: Path | str) -> Place:
     raise _outside(str(real))
 
 
-def _main_segments(settings: Settings, path: Path, *, user: str | None = EVERYBODY) -> tuple[str, ...] | None:
+def _main_segments(settings: Settings, path: Path, *, user: str | None = ANY_USER) -> tuple[str, ...] | None:
     """The path of a memory within a worktree's main checkout; None for every other file."""
     main = worktree.main_checkout(settings.root)
     if main is None or not path.is_relative_to(main) or path.is_relative_to(settings.root):
         return None
     segments = path.relative_to(main).parts
-    if segments[:2] == ("memory", "users") and user is not EVERYBODY and segments[2:3] != (user,):
+    if segments[:2] == ("memory", "users") and user is not ANY_USER and segments[2:3] != (user,):
         return None
     return segments if worktree.is_memory_place(segments) else None
 
@@ -190,7 +190,11 @@ def _real(settings: Settings, name: str) -> Path:
 def _refusal(settings: Settings, scope: Scope, name: str) -> OutsideScope:
     """The error for a path that may not be used. It names the link if the caller may see its place."""
     path = Path(os.path.normpath(settings.root / name))
-    if scope.prefixes is None and path.is_relative_to(settings.root) and not _is_anothers(settings, scope, path):
+    if (
+        scope.prefixes is None
+        and path.is_relative_to(settings.root)
+        and not _belongs_to_other_user(settings, scope, path)
+    ):
         for step in reversed([path, *path.parents]):
             if step != settings.root and step.is_relative_to(settings.root) and step.is_symlink():
                 return leads_outside(settings, step)
@@ -211,7 +215,7 @@ def _outside(name: str) -> OutsideScope:
     )
 
 
-def _is_anothers(settings: Settings, scope: Scope, real: Path) -> bool:
+def _belongs_to_other_user(settings: Settings, scope: Scope, real: Path) -> bool:
     """Is the path in the namespace of another user?"""
     users = settings.root / "memory" / "users"
     return users in real.parents and real.relative_to(users).parts[0] != scope.user

@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from spec_kit_memory import filesystem
 from spec_kit_memory.advice import advise, finding
-from spec_kit_memory.core.memory import EVERYWHERE, Presence, Scope, Warning_
+from spec_kit_memory.core.memory import EVERYWHERE, DocumentWarning, Presence, Scope
 from spec_kit_memory.errors import BadPath, SpecKitMemoryError
 from spec_kit_memory.files import discover, disk, journal, paths, trash, write_counters
 from spec_kit_memory.files.discovery_rules import PENDING
@@ -50,7 +50,7 @@ class Recovery:
 
     completed: list[Path] = field(default_factory=list)
     removed: list[Path] = field(default_factory=list)
-    warnings: list[tuple[Path, Warning_]] = field(default_factory=list)
+    warnings: list[tuple[Path, DocumentWarning]] = field(default_factory=list)
 
 
 def pending_of(final: Path) -> Path:
@@ -58,7 +58,7 @@ def pending_of(final: Path) -> Path:
 
 
 def _pending_place(final: Place) -> Place:
-    return final.beside(pending_of(final.path).name)
+    return final.sibling(pending_of(final.path).name)
 
 
 # --- saving -------------------------------------------------------------------
@@ -203,7 +203,7 @@ def too_many(target: Path) -> BadPath:
 
 
 def _numbered(final: Place, number: int) -> Place:
-    return final.beside(f"{final.name.removesuffix('.md')}-{number}.md")
+    return final.sibling(f"{final.name.removesuffix('.md')}-{number}.md")
 
 
 # --- claims on names ------------------------------------------------------------
@@ -357,13 +357,13 @@ def adopt(settings: Settings, leftovers: Iterable[Path]) -> Recovery:
             if disk.remove_if_dead(place):
                 done.removed.append(path)
             continue
-        final = place.beside(path.name.removesuffix(PENDING) + ".md")
+        final = place.sibling(path.name.removesuffix(PENDING) + ".md")
         if filesystem.exists(journal.folder(settings) / f"{_record_name(settings, final)}{journal.SUFFIX}"):
             continue  # a running save, or one that `recover` handles
         if _OURS.fullmatch(path.name):
             _adopt_one(settings, place, final, done)
         else:
-            done.warnings.append((path, Warning_(finding("ends-like-a-save", ending=PENDING), code="pending")))
+            done.warnings.append((path, DocumentWarning(finding("ends-like-a-save", ending=PENDING), code="pending")))
     if done.completed or done.removed:
         write_counters.count(settings, scope=EVERYWHERE, recoveries=len(done.completed) + len(done.removed))
     return done
@@ -379,4 +379,4 @@ def _adopt_one(settings: Settings, place: Place, final: Place, done: Recovery) -
     except FileNotFoundError:
         return  # its save has just finished
     except OSError as error:
-        done.warnings.append((place.path, Warning_(disk_error(error, place.path).message, code="pending")))
+        done.warnings.append((place.path, DocumentWarning(disk_error(error, place.path).message, code="pending")))

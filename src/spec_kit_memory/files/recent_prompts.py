@@ -50,7 +50,7 @@ def add(settings: Settings, phrases: Sequence[str], *, scope: Scope) -> None:
     try:
         place = _place(settings, scope)
         if filesystem.append(place, json.dumps(list(phrases)).encode() + b"\n") > _MOST_BYTES:
-            fresh = place.beside(f"{place.path.stem}.new")
+            fresh = place.sibling(f"{place.path.stem}.new")
             filesystem.rewrite(fresh, b"".join(line + b"\n" for line in _lines(settings, scope)))
             filesystem.move(fresh, place)
     except OSError:

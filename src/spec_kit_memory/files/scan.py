@@ -52,7 +52,7 @@ from spec_kit_memory.files.scan_decision import ScanDecision, decide
 from spec_kit_memory.files.scan_report import Differences, ScanReport
 from spec_kit_memory.files.scan_state import IndexedFile, ReadyFile, ScanState, folder_of, is_covered
 from spec_kit_memory.files.single_file import SingleFiles, with_operation
-from spec_kit_memory.files.worktree import with_twins
+from spec_kit_memory.files.worktree import with_counterparts
 from spec_kit_memory.index.contract import BadFile, Index, Rebuilt, Stored
 from spec_kit_memory.settings import Settings
 
@@ -117,8 +117,10 @@ class Sync(SingleFiles):
         """
         disk.keep_private(self._settings)
         disk.clear_dead(self._settings)
-        only = None if only is None else with_twins(self._settings.root, {paths.canonical(path) for path in only})
-        with self._one_scan, self._alone(cancel):
+        only = (
+            None if only is None else with_counterparts(self._settings.root, {paths.canonical(path) for path in only})
+        )
+        with self._one_scan, self._scan_lock(cancel):
             file_changes.settle_dead(self._settings, self._store)
             seen = self._look(only, count=count and only is None)
             return self._scan(
@@ -144,7 +146,7 @@ class Sync(SingleFiles):
 
         disk.keep_private(self._settings)
         disk.clear_dead(self._settings)
-        with self._one_scan, self._alone(cancel) as lock:
+        with self._one_scan, self._scan_lock(cancel) as lock:
             if not lock.held:
                 raise DatabaseBusy("another process is scanning", hint="try again when it has finished")
             try:
@@ -243,7 +245,7 @@ class Sync(SingleFiles):
             return False
         return self._is_forgotten(scan, entry, None)
 
-    def _alone(self, cancel: Cancel | None) -> Lock:
+    def _scan_lock(self, cancel: Cancel | None) -> Lock:
         """Take the lock of scans: servers that start at the same time would all read the same new files."""
         lock = Lock(self._settings, "scan.lock")
         deadline = time.monotonic() + LOCK_SECONDS
@@ -549,8 +551,8 @@ class Sync(SingleFiles):
         if scan.lookup is None or not scan.spec_places:
             return scan.ids
         paths = [f"{place}/{name}" for place in scan.spec_places for name in SPEC_DOCUMENTS]
-        beside = self._store.documents.stored(below=paths)
-        return scan.ids | {path: row.memory_id for path, row in beside.items() if row.presence is Presence.LIVE}
+        stored_below = self._store.documents.stored(below=paths)
+        return scan.ids | {path: row.memory_id for path, row in stored_below.items() if row.presence is Presence.LIVE}
 
     def _warning(self, path: Path, message: Text) -> FileWarning:
         return FileWarning(path=paths.stored_form(self._settings, path), line=None, message=message)

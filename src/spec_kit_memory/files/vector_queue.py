@@ -87,7 +87,7 @@ def _rounds(
     limit: int | None,
 ) -> None:
     failed: set[str] = set()  # tried once in each run, so that three tries are spread over time
-    course = _Course(store, progress)
+    course = _EmbeddingProgress(store, progress)
     while limit is None or done.embedded < limit:
         size = ROUND if limit is None else min(ROUND, limit - done.embedded)
         waiting = {item.passage_hash: item for item in store.vectors.work(size + len(failed))}
@@ -105,7 +105,7 @@ def _rounds(
                 course.made(batch)
 
 
-class _Course:
+class _EmbeddingProgress:
     """The progress, in passages weighted by length, which determines their cost.
 
     The first passages (most used, newest) may be much shorter than the rest, so their count would promise too much.

@@ -38,7 +38,7 @@ TICK_MS = 250
 Signature = tuple[Path, int, int]
 
 
-class Standing(StrEnum):
+class WatchState(StrEnum):
     """Does this process watch?"""
 
     WATCHING = "watching"
@@ -46,7 +46,7 @@ class Standing(StrEnum):
 
 
 # What a watcher reports: applied changes, errors (the work is tried again), and whether it watches.
-Happened = ScanReport | Exception | Standing
+Happened = ScanReport | Exception | WatchState
 
 
 class Watcher:
@@ -70,7 +70,7 @@ class Watcher:
         self._settings = settings
         self._on_indexed = on_indexed
         self._on_event = on_event
-        self._standing: Standing | None = None
+        self._state: WatchState | None = None
         self._debounce = debounce_seconds
         self._poll = poll_seconds
         self._take_over = take_over_seconds
@@ -92,7 +92,7 @@ class Watcher:
         while not stop.is_set():
             try:
                 if not lock.acquire():
-                    self._stand(Standing.WAITING)
+                    self._set_state(WatchState.WAITING)
                     stop.wait(self._take_over)
                     continue
                 self._watch(stop)
@@ -223,13 +223,13 @@ class Watcher:
         return True
 
     def _is_ready(self) -> None:
-        self._stand(Standing.WATCHING)
+        self._set_state(WatchState.WATCHING)
         self.ready.set()
 
-    def _stand(self, standing: Standing) -> None:
-        if standing is not self._standing:
-            self._standing = standing
-            self._on_event(standing)
+    def _set_state(self, state: WatchState) -> None:
+        if state is not self._state:
+            self._state = state
+            self._on_event(state)
 
     def _failed(self, error: Exception) -> None:
         problem = f"{error.code} {error.message}" if isinstance(error, SpecKitMemoryError) else str(error)

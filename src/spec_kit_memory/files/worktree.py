@@ -45,7 +45,7 @@ def _believed(root: Path, located: git.Located) -> Path | None:
     return main if len({fact.st_uid for fact in facts}) == 1 and all(stat.S_ISDIR(f.st_mode) for f in facts) else None
 
 
-def with_twins(root: Path, changed: Collection[Path]) -> list[Path]:
+def with_counterparts(root: Path, changed: Collection[Path]) -> list[Path]:
     """The changed paths and their counterparts in the main checkout, which a file here may now hide or reveal."""
     main = main_checkout(root)
     if main is None:

@@ -50,7 +50,7 @@ def count(settings: Settings, *, scope: Scope, **added: int) -> None:
             now = asdict(read(settings, scope=scope))
             for name, number in added.items():
                 now[name] += number
-            fresh = place.beside(f"{place.path.stem}.new")
+            fresh = place.sibling(f"{place.path.stem}.new")
             filesystem.rewrite(fresh, json.dumps(now).encode())
             filesystem.move(fresh, place)
     except OSError:

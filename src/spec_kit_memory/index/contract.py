@@ -138,7 +138,7 @@ class Rebuilt:
 
 
 EVERYTHING = Filter()  # no condition
-NOBODY: Mapping[int, Presence] = {}
+NO_PRESENCES: Mapping[int, Presence] = {}
 NO_STAMPS: Mapping[str, Stamp] = {}
 NO_CITATIONS: Mapping[int, Citations] = {}
 
@@ -240,7 +240,7 @@ class Index(Protocol):
         """
         ...
 
-    def require_sense(self) -> None:
+    def require_valid_values(self) -> None:
         """Raise DatabaseCorrupt if a row holds a value that this program never writes: call it after an unexpected
         failure."""
         ...
@@ -550,7 +550,7 @@ class Care(Protocol):
         clear: bool,
         where: Filter,
         links: bool = True,
-        presence: Mapping[int, Presence] = NOBODY,
+        presence: Mapping[int, Presence] = NO_PRESENCES,
     ) -> dict[str, int]:
         """Restore the rows of a snapshot; returns counts of what was done.
 

@@ -22,6 +22,7 @@ from spec_kit_memory.core.memory import (
     Actor,
     Attributes,
     ContextType,
+    DocumentWarning,
     Event,
     HistoryEntry,
     LedgerEntry,
@@ -36,7 +37,6 @@ from spec_kit_memory.core.memory import (
     StoredPassage,
     Tier,
     VectorStatus,
-    Warning_,
 )
 from spec_kit_memory.errors import DatabaseCorrupt, TooLarge
 
@@ -233,7 +233,9 @@ def memory_from(row: tuple[Any, ...]) -> Memory:
         passages=passages or 0,
         tokens=tokens or 0,
         redactions=redactions or 0,
-        warnings=tuple(Warning_(*parts) for parts in json.loads(warnings)) if warnings and warnings != "[]" else (),
+        warnings=tuple(DocumentWarning(*parts) for parts in json.loads(warnings))
+        if warnings and warnings != "[]"
+        else (),
         cited=tuple(CitedFile(*parts) for parts in json.loads(cited)) if cited and cited != "[]" else (),
     )
 

@@ -42,7 +42,7 @@ from spec_kit_memory.settings.keys import (
     shown_text,
 )
 from spec_kit_memory.settings.own_folders import expanded, user_config_file
-from spec_kit_memory.settings.trust import TRUST, TrustLevel, overreach
+from spec_kit_memory.settings.trust import TRUST, TrustLevel, forbidden_values
 
 CONFIG = f"{STATE_FOLDER}/config.jsonc"
 CONFIG_LIMIT_BYTES = 1_000_000
@@ -178,7 +178,10 @@ def _load(
             _accept(name, raw, place, where, values=values, sources=sources, problems=problems)
         if place == "file":
             of_repository = dict(values)
-    refused = [*overreach(values, sources, root=root, outside=outside, network=network), *_homeless(values)]
+    refused = [
+        *forbidden_values(values, sources, root=root, outside=outside, network=network),
+        *_relative_to_missing_home(values),
+    ]
     for name, text in refused:
         problems.add(text)
         values.pop(name, None)
@@ -186,7 +189,7 @@ def _load(
     sources.pop("", None)
     paths = of_repository.get(ADDS_UP, ())
     if paths and sources[ADDS_UP] == "user":
-        reasons = overreach({ADDS_UP: paths}, {ADDS_UP: "file"}, root=root, outside=outside, network=network)
+        reasons = forbidden_values({ADDS_UP: paths}, {ADDS_UP: "file"}, root=root, outside=outside, network=network)
         texts = [text for name, text in reasons if name == ADDS_UP]
         for text in texts:
             problems.add(text)
@@ -209,19 +212,19 @@ def repository_excludes(data: bytes) -> tuple[str, ...]:
     for name, raw in _from_bytes(data, CONFIG, problems):
         if name == "exclude":
             _accept(name, raw, "file", CONFIG, values=values, sources=sources, problems=problems)
-    for _, text in overreach(values, sources, root=Path("/"), outside=False, network=False):
+    for _, text in forbidden_values(values, sources, root=Path("/"), outside=False, network=False):
         problems.add(text)
     if problems.texts:
         raise problems.error()
     return tuple(values.get("exclude", ()))
 
 
-def _homeless(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _relative_to_missing_home(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     index = values.get("semantic.indexPath")
     paths = [("memory.extraPaths", path) for path in values.get("memory.extraPaths", ())]
     for name, path in (*paths, *([("semantic.indexPath", index)] if index else [])):
         if expanded(path) is None:
-            yield name, f"{shown_text(path)} begins with a home folder that there is not."
+            yield name, f"{shown_text(path)} begins with ~, but this user has no home folder."
 
 
 def places_of(key: Key) -> tuple[Place, ...]:

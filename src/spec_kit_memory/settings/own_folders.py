@@ -38,7 +38,7 @@ def user_folder(environ: Mapping[str, str]) -> Path:
     """The folder of the user's own configuration and other files."""
     if file := user_config_file(environ):
         return file.parent
-    raise _homeless("Set HOME, or name a file of yours with SPEC_KIT_MEMORY_USER_CONFIG.")
+    raise _missing_home("Set HOME, or name a file of yours with SPEC_KIT_MEMORY_USER_CONFIG.")
 
 
 def user_state_folder(*, otherwise: str) -> Path:
@@ -47,7 +47,7 @@ def user_state_folder(*, otherwise: str) -> Path:
 
     if folder := _platform_folder(user_state_dir):
         return folder
-    raise _homeless(f"Set HOME, or {otherwise}.")
+    raise _missing_home(f"Set HOME, or {otherwise}.")
 
 
 def personal_vault() -> Path | None:
@@ -73,5 +73,5 @@ def make_private_folder(folder: Path) -> None:
         place.mkdir(mode=0o700, exist_ok=True)
 
 
-def _homeless(hint: str) -> FileMissing:
+def _missing_home(hint: str) -> FileMissing:
     return FileMissing("This user has no home folder: HOME is not set and the system knows none.", hint=hint)

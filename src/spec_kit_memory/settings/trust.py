@@ -80,7 +80,7 @@ MOST_CHARACTERS = 10_000  # in all texts of a list together
 INDEX_NAMES = (".sqlite", ".sqlite3", ".db")
 
 
-def overreach(
+def forbidden_values(
     values: Mapping[str, Any], sources: Mapping[str, str], *, root: Path, outside: bool, network: bool
 ) -> Iterator[tuple[str, str]]:
     """The values of the workspace's own file that may not be used, and why. Keys of `NEVER` were refused before."""

@@ -59,7 +59,7 @@ def run_bounded(
     assert process.stdout is not None
     assert process.stderr is not None
     output = _Output(process, process.stdout, bounds)
-    errors = _LastWords(process.stderr)
+    errors = _StderrTail(process.stderr)
     feeder = threading.Thread(target=_feed, args=(process.stdin, data), daemon=True)
     threads = [output, errors, feeder]
     try:
@@ -122,7 +122,7 @@ class _Output(threading.Thread):
                 return
 
 
-class _LastWords(threading.Thread):
+class _StderrTail(threading.Thread):
     """Reads standard error and keeps its end."""
 
     def __init__(self, pipe: IO[bytes]) -> None:

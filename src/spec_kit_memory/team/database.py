@@ -57,7 +57,7 @@ class TeamDatabase:
                 yield DatabaseSession(raw[1], self.where)
                 raw[1].execute("COMMIT")
             finally:
-                _give_back(*raw)
+                _return_to_pool(*raw)
 
     def _begun(self) -> tuple[Any, Raw]:
         """A connection in a new transaction; one that broke while idle is replaced."""
@@ -81,7 +81,7 @@ class TeamDatabase:
             raise failures.as_ours(error, self.where) from error
 
 
-def _give_back(pool: Any, raw: Raw) -> None:
+def _return_to_pool(pool: Any, raw: Raw) -> None:
     if raw.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
         with suppress(psycopg.Error):
             raw.execute("ROLLBACK")

@@ -28,7 +28,7 @@ from spec_kit_memory.settings import Settings
 from spec_kit_memory.team import commits, lease, redelivery
 from spec_kit_memory.team.database import TeamDatabase
 from spec_kit_memory.team.lease import Lease
-from spec_kit_memory.team.mirror import Brought, Mirror
+from spec_kit_memory.team.mirror import Mirror, Mirrored
 from spec_kit_memory.team.project_workspace import CHECKOUT, index_place
 from spec_kit_memory.team.projects import Project, Projects
 from spec_kit_memory.team.repository import GitError, GitLimits, Repository
@@ -55,13 +55,13 @@ class Round:
     delivered: int = 0
     failed: int = 0
     waiting: int = 0  # not in git yet, tried again later
-    brought: Brought = field(default_factory=Brought)
+    mirrored: Mirrored = field(default_factory=Mirrored)
     problem: str | None = None
 
     @property
     def summary(self) -> str:
         summary = (
-            f"{counted(self.brought.changed, 'file')} read, {self.brought.gone} gone, {self.delivered} put into git"
+            f"{counted(self.mirrored.changed, 'file')} read, {self.mirrored.gone} gone, {self.delivered} put into git"
         )
         summary += f", {self.waiting} tried again later" if self.waiting else ""
         summary += f", {self.failed} failed" if self.failed else ""
@@ -210,7 +210,7 @@ class Keeper:
                 session.execute(
                     "UPDATE served SET synced_at = %s, problem = NULL, problem_at = NULL, skipped = %s"
                     f" WHERE project_id = {number}",
-                    (started, json.dumps(done.brought.skipped), name),
+                    (started, json.dumps(done.mirrored.skipped), name),
                 )
             else:
                 sql = f"UPDATE served SET problem = %s, problem_at = now() WHERE project_id = {number}"
@@ -223,8 +223,8 @@ class Keeper:
             report = Sync(index, settings, now=self._now).scan(count=False)
         finally:
             index.close()
-        done.brought.changed = report.new + report.modified + report.reindexed + report.moved
-        done.brought.gone = report.deleted
+        done.mirrored.changed = report.new + report.modified + report.reindexed + report.moved
+        done.mirrored.gone = report.deleted
 
     def _git_round(self, project: Project, held: Lease, done: Round) -> None:
         opened = self._open(project, held)
@@ -242,7 +242,7 @@ class Keeper:
             tips = _Delivery(opened, held, opened.index.outbox, done, tips, self._step).run()
         finally:
             self._accept_dropped(opened, tips)  # the branch may have been rewritten between two pushes
-            done.brought = opened.mirror.bring(tips[project.branch], tips[project.save_branch])
+            done.mirrored = opened.mirror.bring(tips[project.branch], tips[project.save_branch])
         self._step("indexed")
         held.require()
         with self._database.transaction() as session:

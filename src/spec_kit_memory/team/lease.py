@@ -47,7 +47,7 @@ class Lease:
             self.lost.set()
             raise DatabaseBusy("another replica looks after this project now", hint="nothing is to be done")
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         with self._database.transaction() as session:
             session.execute(
                 f"DELETE FROM lease WHERE holder = %s AND project_id = {_PROJECT}", (self._holder, self._project)
@@ -83,4 +83,4 @@ def held(
         done.set()
         heart.join()
         if not lease.lost.is_set():
-            lease.give_back()
+            lease.release()

@@ -31,7 +31,7 @@ _TEXTS = (b".md", b".txt", b".MD", b".TXT")
 
 
 @dataclass(slots=True)
-class Brought:
+class Mirrored:
     """What one round changed in the index."""
 
     changed: int = 0
@@ -77,31 +77,31 @@ class Mirror:
         """Discard the cached state of the index, as another replica may have changed it."""
         self._blobs = None
 
-    def bring(self, branch: str | None, save_branch: str | None) -> Brought:
+    def bring(self, branch: str | None, save_branch: str | None) -> Mirrored:
         """Bring the index in step with these two commits."""
-        brought = Brought()
-        wanted = self._wanted(branch, save_branch, brought)
+        mirrored = Mirrored()
+        wanted = self._wanted(branch, save_branch, mirrored)
         blobs = self._blobs if self._blobs is not None else self._indexed()
         changed = [path for path, blob in wanted.items() if blobs.get(path) != blob]
         gone = [path for path in blobs if path not in wanted]
         self._blobs = {path: blob for path, blob in wanted.items() if blobs.get(path) == blob}
-        self._take_out(gone, brought)  # first: a folder may have the name that a file had
+        self._take_out(gone, mirrored)  # first: a folder may have the name that a file had
         for start in range(0, len(changed), AT_ONCE):
             some = changed[start : start + AT_ONCE]
             contents = dict(self._repository.blobs(sorted({wanted[path] for path in some})))
             texts = {path: contents[wanted[path]] for path in some}
             for path in [path for path, data in texts.items() if data.startswith(_LFS)]:
                 del texts[path]
-                _count(brought.skipped, "large files that git keeps elsewhere")
+                _count(mirrored.skipped, "large files that git keeps elsewhere")
             for path, data in texts.items():
                 self.write(path, data)
             done = self._scan(list(texts))
             self._blobs |= {path: wanted[path] for path in done}
-            brought.changed += len(done)
-            brought.left += len(texts) - len(done)
-        return brought
+            mirrored.changed += len(done)
+            mirrored.left += len(texts) - len(done)
+        return mirrored
 
-    def _take_out(self, gone: Sequence[str], brought: Brought) -> None:
+    def _take_out(self, gone: Sequence[str], mirrored: Mirrored) -> None:
         blobs = self._blobs
         assert blobs is not None
         for start in range(0, len(gone), AT_ONCE):
@@ -110,14 +110,14 @@ class Mirror:
                 self.write(path, None)
             done = self._scan(some)
             blobs |= {path: "" for path in some if path not in done}  # removed once no change is on its way
-            brought.gone += len(done)
-            brought.left += len(some) - len(done)
+            mirrored.gone += len(done)
+            mirrored.left += len(some) - len(done)
 
     def _scan(self, some: Sequence[str]) -> list[str]:
         """Index these files, except those with a change that is not in git yet; no change is accepted meanwhile."""
         with self._index.together():
             self.require_lease()
-            busy = self._outbox.on_the_way()
+            busy = self._outbox.undelivered_paths()
             free = [path for path in some if path not in busy]
             if free:
                 self._sync.scan(only=[paths.absolute(self._settings, path) for path in free], count=False)
@@ -167,16 +167,16 @@ class Mirror:
 
     # --- which files
 
-    def _wanted(self, branch: str | None, save_branch: str | None, brought: Brought) -> dict[str, str]:
+    def _wanted(self, branch: str | None, save_branch: str | None, mirrored: Mirrored) -> dict[str, str]:
         """Path -> blob: the branch's files, with the save branch's changes since their merge base applied to them."""
         is_memory = self._rules_of(branch or save_branch)
         commits = [commit for commit in dict.fromkeys((branch, save_branch)) if commit]
-        trees = [self._memories(commit, is_memory, brought) for commit in commits]
+        trees = [self._memories(commit, is_memory, mirrored) for commit in commits]
         if len(trees) < 2 or branch is None or save_branch is None:
             return trees[0] if trees else {}
         ours, saved = trees
         parted = self._repository.merge_base(branch, save_branch)
-        base = self._memories(parted, is_memory, Brought()) if parted else {}
+        base = self._memories(parted, is_memory, Mirrored()) if parted else {}
         for path in {*saved, *base}:
             if saved.get(path) != base.get(path) and ours.get(path) == base.get(path):
                 if path in saved:
@@ -204,11 +204,11 @@ class Mirror:
 
         return is_memory
 
-    def _memories(self, commit: str, is_memory: IsMemory, brought: Brought) -> dict[str, str]:
+    def _memories(self, commit: str, is_memory: IsMemory, mirrored: Mirrored) -> dict[str, str]:
         entries, skipped = self._repository.tree(commit)
         for kind, number in skipped.items():
-            brought.skipped[kind] = brought.skipped.get(kind, 0) + number
-        return dict(self._files_of(entries, is_memory, brought.skipped))
+            mirrored.skipped[kind] = mirrored.skipped.get(kind, 0) + number
+        return dict(self._files_of(entries, is_memory, mirrored.skipped))
 
     def _files_of(
         self, entries: Iterable[TreeFile], is_memory: IsMemory, skipped: dict[str, int]

@@ -147,7 +147,7 @@ class Projects:
                 (name,),
             )
 
-    def want_sync(self, name: str, *, pause_seconds: float = 0.0) -> None:
+    def request_sync(self, name: str, *, pause_seconds: float = 0.0) -> None:
         """Request an early read of its repository by the replica that holds its lease.
 
         With a pause, requests that follow the last one too closely are combined into one at the end of the pause,

@@ -44,7 +44,7 @@ def accept_dropped(repository: Repository, index: PostgresIndex, tips: Sequence[
 
 def _accept(repository: Repository, index: PostgresIndex, outbox: Outbox, row: InGit, heads: Sequence[str]) -> None:
     with index.together():
-        if row.path in outbox.on_the_way():
+        if row.path in outbox.undelivered_paths():
             return  # another change is waiting: checked again once that is settled
         outbox.moved_to(row.sequence, heads[0] if heads else None)
         memory = index.documents.get(path=row.path)

@@ -66,9 +66,9 @@ def remove_folder(folder: Path) -> None:
     descriptor = _locks.pop(folder, None)
     if descriptor is not None:
         os.close(descriptor)
-    for beside in folder.parent.glob(f"{folder.name}.*"):
+    for companion in folder.parent.glob(f"{folder.name}.*"):
         with suppress(OSError):
-            beside.unlink()
+            companion.unlink()
 
 
 def _lock_of(folder: Path) -> Place:
@@ -134,7 +134,7 @@ class ProjectCopies:
         return False
 
     @contextmanager
-    def brought(self, request: Request) -> Iterator[None]:
+    def with_local_copies(self, request: Request) -> Iterator[None]:
         match request:
             case UpdateRequest(id=int() as id_) | ValidateRequest(id=int() as id_) | DeleteRequest(id=int() as id_):
                 bringing = self._some(id_)
@@ -154,7 +154,7 @@ class ProjectCopies:
             with self._turns.taken(paths):
                 memories = self._memories(*ids)
                 if paths.issuperset(memory.path for memory in memories):
-                    self._bring(memories)
+                    self._fetch_copies(memories)
                     yield
                     return
         raise Outdated(f"{counted(len(ids), 'memory')} moved at the same moment", hint="try again")
@@ -162,14 +162,14 @@ class ProjectCopies:
     @contextmanager
     def _folder(self, folder: str) -> Iterator[None]:
         with self._turns.taken(None):  # folders are removed as well
-            self._bring(self._index.documents.find(Filter(spec_folder=folder)))
+            self._fetch_copies(self._index.documents.find(Filter(spec_folder=folder)))
             yield
 
     @contextmanager
     def _all(self) -> Iterator[None]:
         """Copy all live memories and nothing else: a leftover file would be in the way."""
         with self._turns.taken(None):
-            live = self._bring(self._index.documents.find(order="path"))
+            live = self._fetch_copies(self._index.documents.find(order="path"))
             for file in discover.discover(self._settings, count=False).files:
                 if file.path not in live:
                     filesystem.remove(paths.place(self._settings, file.path))
@@ -182,19 +182,19 @@ class ProjectCopies:
                 copies.append(self._index.documents.get(id_))
         return copies
 
-    def _bring(self, memories: Iterable[Memory]) -> set[str]:
-        brought = set()
+    def _fetch_copies(self, memories: Iterable[Memory]) -> set[str]:
+        copied = set()
         for memory in memories:
             if memory.path.startswith(CHAT) or memory.presence is not Presence.LIVE:
                 continue
             place = paths.place(self._settings, memory.path)
             text = self._index.documents.text(content_hash=memory.content_hash)
             data = (self._index.documents.text(memory.id) if text is None else text).encode()
-            brought.add(memory.path)
+            copied.add(memory.path)
             try:
                 if filesystem.read(place, limit=_MOST_BYTES)[0] == data:
                     continue
             except FileNotFoundError:
                 filesystem.make_folders(place.parent, mode=0o700)
             filesystem.replace(place, data)
-        return brought
+        return copied

@@ -68,5 +68,5 @@ class PostgresIndex(TableIndex):
     def require_sound(self, *, quick: bool = False) -> None:
         """Nothing to do: the server checks its own pages and reports a damaged one when it reads it."""
 
-    def require_sense(self) -> None:
+    def require_valid_values(self) -> None:
         """Nothing to do: the server rejects values that do not fit their column."""

@@ -124,4 +124,4 @@ def _show_again(connection: Connection, memory_id: int) -> None:
         sql = "SELECT text FROM content WHERE project_id = @p AND hash = ?"
         blob = connection.execute(sql, (memory.content_hash,)).get
         if blob is not None:
-            text_index.show_again(connection, memory_id, memory.title, rows.unpack(blob))
+            text_index.reindex_passages(connection, memory_id, memory.title, rows.unpack(blob))

@@ -128,7 +128,7 @@ class Outbox(View):
 
     # --- for the worker
 
-    def on_the_way(self) -> set[str]:
+    def undelivered_paths(self) -> set[str]:
         """The paths with an operation that is not in git yet: for these the content in git is out of date."""
         sql = "SELECT DISTINCT path FROM outbox WHERE project_id = @p AND stage <> 'in git'"
         with self._database.reading(own=True) as connection:

@@ -112,7 +112,7 @@ def _target(connection: Connection, claimant: int, target: str, sibling: str) ->
     return target_id
 
 
-def others_resolved(connection: Connection, memory_id: int, *, old: Memory | None = None) -> None:
+def resolve_claims_to(connection: Connection, memory_id: int, *, old: Memory | None = None) -> None:
     """After this memory appeared or was renamed, resolve the claims again that name it, or did before."""
     path, title = first(
         connection, "SELECT path, title FROM memory WHERE memory.project_id = @p AND id = ?", (memory_id,)

@@ -63,7 +63,7 @@ class TextIndex(Protocol):
         """Remove a memory from search but keep its passages, so that it can return without its file."""
         ...
 
-    def show_again(self, connection: Any, memory_id: int, title: str, text: str) -> None:
+    def reindex_passages(self, connection: Any, memory_id: int, title: str, text: str) -> None:
         """Index the stored passages again under new ids: the memory returned, or its title changed."""
         ...
 

@@ -67,7 +67,7 @@ class Documents(Queries):
                 return new_document.index(connection, recorder, entry)
             place = _identify(connection, recorder, self._scope, entry, memory_id=memory_id, explicit=explicit)
             if place.memory and place.stays_forgotten:
-                return _stay_forgotten(connection, recorder, place.memory, entry, alias=place.alias)
+                return _store_stamp_only(connection, recorder, place.memory, entry, alias=place.alias)
             if place.memory and place.alias:
                 return _add_alias(connection, recorder, place.memory, entry)
             return _index(connection, recorder, place, entry)
@@ -131,8 +131,8 @@ class Documents(Queries):
                     return None
                 recorder = Recorder(connection, change)
                 if memory.aliases:
-                    return _hand_over(connection, recorder, memory)
-                take_out(connection, recorder, memory, Presence.GONE)
+                    return _move_to_first_alias(connection, recorder, memory)
+                remove_from_search(connection, recorder, memory, Presence.GONE)
                 return None
             owner = _alias_owner(connection, path)
             if owner and allowed(self._scope, owner):
@@ -146,9 +146,9 @@ class Documents(Queries):
                 require(connection, self._scope, into)
             recorder = Recorder(connection, change)
             if into is None:
-                take_out(connection, recorder, memory, Presence.FORGOTTEN)
+                remove_from_search(connection, recorder, memory, Presence.FORGOTTEN)
             else:
-                _give_way(connection, recorder, memory, into)
+                _supersede(connection, recorder, memory, into)
 
     def recall(self, memory_id: int, change: Change) -> Memory:
         """Make a gone or forgotten memory live again from stored data; its file is not needed."""
@@ -167,8 +167,8 @@ class Documents(Queries):
                 "SELECT text FROM content WHERE content.project_id = @p AND hash = ?", (memory.content_hash,)
             ).get
             set_attributes(connection, memory_id)
-            connection.text_index.show_again(connection, memory_id, memory.title, rows.unpack(blob))
-            declared_links.others_resolved(connection, memory_id)
+            connection.text_index.reindex_passages(connection, memory_id, memory.title, rows.unpack(blob))
+            declared_links.resolve_claims_to(connection, memory_id)
             return recorder.entry(Mutation.RESTORE, memory, memory_id, event=Event.ADD)
 
 
@@ -329,7 +329,7 @@ def _same_place(memory: Memory, entry: Entry) -> bool:
 # --- the three outcomes
 
 
-def _stay_forgotten(
+def _store_stamp_only(
     connection: Connection, recorder: Recorder, memory: Memory, entry: Entry, *, alias: bool
 ) -> PutResult:
     """Store only the stamp, so that scans need not read the file again."""
@@ -356,7 +356,7 @@ def _add_alias(connection: Connection, recorder: Recorder, memory: Memory, entry
     is_listed = entry.path in memory.aliases
     _write_alias(connection, memory.id, entry)
     set_attributes(connection, memory.id)
-    declared_links.others_resolved(connection, memory.id)
+    declared_links.resolve_claims_to(connection, memory.id)
     recorder.entry(None if is_listed else Mutation.MERGE, memory, memory.id)
     return PutResult(memory.id, created=False, changed=False, alias=True)
 
@@ -395,7 +395,7 @@ def _index(
     connection.text_index.index(connection, memory_id, attributes.title, entry.passages, keep=same_title)
     if before or entry.document.front.links:
         declared_links.replace(connection, memory_id, entry.path, entry.document.front.links)
-    declared_links.others_resolved(connection, memory_id, old=before)
+    declared_links.resolve_claims_to(connection, memory_id, old=before)
     after = recorder.entry(
         _mutation(before),
         before,
@@ -429,7 +429,7 @@ def _make_room(connection: Connection, recorder: Recorder, before: Memory | None
         "SELECT id FROM memory WHERE memory.project_id = @p AND path = ? AND presence = 'live'", (path,)
     ).get
     if other is not None and (before is None or before.id != other):
-        take_out(connection, recorder, _loaded(connection, other), Presence.GONE)
+        remove_from_search(connection, recorder, _loaded(connection, other), Presence.GONE)
 
 
 def keep_text(connection: Connection, content_hash: str, text: str) -> None:
@@ -532,7 +532,7 @@ def set_attributes(connection: Connection, memory_id: int, *, triggers_live: boo
 # --- leaving
 
 
-def _hand_over(connection: Connection, recorder: Recorder, memory: Memory) -> str:
+def _move_to_first_alias(connection: Connection, recorder: Recorder, memory: Memory) -> str:
     """Give the memory the path of its first alias, which sync reads again: case, dates and white space may differ."""
     path = memory.aliases[0]
     connection.execute("DELETE FROM alias WHERE alias.project_id = @p AND path = ?", (path,))
@@ -544,12 +544,12 @@ def _hand_over(connection: Connection, recorder: Recorder, memory: Memory) -> st
         " WHERE project_id = @p AND memory_id = ?",
         (memory.id,),
     )
-    declared_links.others_resolved(connection, memory.id, old=memory)
+    declared_links.resolve_claims_to(connection, memory.id, old=memory)
     recorder.entry(Mutation.UPDATE, memory, memory.id)
     return path
 
 
-def take_out(
+def remove_from_search(
     connection: Connection,
     recorder: Recorder,
     memory: Memory,
@@ -585,7 +585,7 @@ def record_citations(connection: Connection, cited: Mapping[int, Citations]) -> 
             recorder.changed(memory_id)  # so that other processes read their cached row again
 
 
-def _give_way(connection: Connection, recorder: Recorder, memory: Memory, into: int) -> None:
+def _supersede(connection: Connection, recorder: Recorder, memory: Memory, into: int) -> None:
     """Link the other memory as its successor and forget this one; one entry records both."""
     connection.execute(
         "INSERT INTO link (project_id, id, source_id, target_id, relation, strength, evidence, origin, created_at)"
@@ -593,4 +593,4 @@ def _give_way(connection: Connection, recorder: Recorder, memory: Memory, into: 
         (connection.next_id("link"), into, memory.id, str(Relation.SUPERSEDES), str(Origin.HAND), recorder.at),
     )
     recorder.changed(into)
-    take_out(connection, recorder, memory, Presence.FORGOTTEN, mutation=Mutation.MERGE, also=(into,))
+    remove_from_search(connection, recorder, memory, Presence.FORGOTTEN, mutation=Mutation.MERGE, also=(into,))

@@ -54,7 +54,7 @@ class TableIndex:
             seen, bound = conditions.visible(self._scope)
             sql = f"SELECT coalesce(max(changed), 0) FROM memory WHERE memory.project_id = @p AND {seen}"
             with self._database.reading() as connection:
-                self._changes = whole, self._shared.rising(connection.fetch_once(sql, bound)[0][0])
+                self._changes = whole, self._shared.monotonic(connection.fetch_once(sql, bound)[0][0])
         return self._changes[1]
 
     def bulk(self) -> AbstractContextManager[None]:

@@ -407,8 +407,8 @@ def _apply(connection: Connection, recorder: Recorder, before: Memory) -> None:
         blob = connection.execute(
             "SELECT text FROM content WHERE content.project_id = @p AND hash = ?", (before.content_hash,)
         ).get
-        connection.text_index.show_again(connection, before.id, after.title, rows.unpack(blob))
-        declared_links.others_resolved(connection, before.id, old=before)
+        connection.text_index.reindex_passages(connection, before.id, after.title, rows.unpack(blob))
+        declared_links.resolve_claims_to(connection, before.id, old=before)
 
 
 # --- links

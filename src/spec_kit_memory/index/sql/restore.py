@@ -26,7 +26,7 @@ from spec_kit_memory.core.memory import (
 from spec_kit_memory.core.scope import allows, session_namespace
 from spec_kit_memory.errors import OutsideScope, RestoreFailed
 from spec_kit_memory.index import rows
-from spec_kit_memory.index.contract import EVERYTHING, NOBODY
+from spec_kit_memory.index.contract import EVERYTHING, NO_PRESENCES
 from spec_kit_memory.index.snapshot_check import HINT, Plan, SavedMemory, micros, read
 from spec_kit_memory.index.sql import conditions, declared_links, documents, new_document
 from spec_kit_memory.index.sql.dialect import Connection, fetch, first, upsert
@@ -62,7 +62,7 @@ class Checkpoints(Snapshots):
         clear: bool,
         where: Filter,
         links: bool = True,
-        presence: Mapping[int, Presence] = NOBODY,
+        presence: Mapping[int, Presence] = NO_PRESENCES,
     ) -> dict[str, int]:
         plan = read(rows)
         for saved in plan.memories:
@@ -121,7 +121,7 @@ class _Restore:
         for memory_id, presence in self._wanted.presence.items():
             memory = load(self._connection, memory_id)
             if memory and memory.presence is Presence.LIVE and documents.allowed(self._scope, memory):
-                documents.take_out(self._connection, self._recorder, memory, presence)
+                documents.remove_from_search(self._connection, self._recorder, memory, presence)
         if self._wanted.links:
             self._count_links(links_before, self._links_shown())
         self._connection.raised("epoch")
@@ -150,7 +150,7 @@ class _Restore:
                 memory = load(self._connection, memory_id)
                 if memory:
                     presence = self._wanted.presence.get(memory_id, Presence.FORGOTTEN)
-                    documents.take_out(self._connection, self._recorder, memory, presence)
+                    documents.remove_from_search(self._connection, self._recorder, memory, presence)
                     self.done["removed"] += 1
 
     def _live(self) -> list[tuple[int]]:
@@ -176,7 +176,7 @@ class _Restore:
             self.done["kept_newer"] += 1
             return
         if occupant:
-            documents.take_out(self._connection, self._recorder, occupant, Presence.GONE)
+            documents.remove_from_search(self._connection, self._recorder, occupant, Presence.GONE)
         self._id_of[row["id"]] = self._write(saved, target, here)
         self.done["restored"] += 1
 
@@ -245,7 +245,7 @@ class _Restore:
         keep = before is not None and before.presence is Presence.LIVE and before.title == attributes.title
         connection.text_index.index(connection, memory_id, attributes.title, saved.passages, keep=keep)
         declared_links.replace(connection, memory_id, row["path"], saved.claims)
-        declared_links.others_resolved(connection, memory_id, old=before)
+        declared_links.resolve_claims_to(connection, memory_id, old=before)
         alive = before is not None and before.presence is Presence.LIVE
         event = Event.UPDATE if alive else Event.ADD
         self._recorder.entry(Mutation.RESTORE, before, memory_id, event=event, extra_before=extra)

@@ -57,7 +57,7 @@ class Statistics(View):
             where += " AND memory.id IN @list(?)"
             bound = [*bound, list(memory_ids)]
         with self._database.reading(own=True) as connection:
-            ways = {"file": _slips, "link": _loose_links, "vector": _failed_passages}
+            ways = {"file": _document_warnings, "link": _loose_links, "vector": _failed_passages}
             readers = (way for name, way in ways.items() if kind in (None, name))
             remarks = [remark for way in readers for remark in way(connection, where, bound)]
         return sorted(remarks, key=lambda one: (one.path, one.kind, one.line or 0))[:limit]
@@ -144,7 +144,7 @@ def _failures(connection: Connection, live: str, bound: list[Any]) -> dict[str, 
 # --- remarks
 
 
-def _slips(connection: Connection, where: str, bound: list[Any]) -> list[Remark]:
+def _document_warnings(connection: Connection, where: str, bound: list[Any]) -> list[Remark]:
     sql = (
         "SELECT memory.id, memory.path, warnings FROM document JOIN memory ON memory.project_id = @p"
         " AND memory.id = document.memory_id"

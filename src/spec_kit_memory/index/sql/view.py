@@ -52,7 +52,7 @@ class Shared(ABC):
             self.row_cache.refresh(counters)
             if self.loaded is not None:
                 self.loaded.refresh(counters)
-            return self.rising(counters.generation)
+            return self.monotonic(counters.generation)
 
     def unmoved(self) -> bool:
         if self.steadiness.generation in (None, self.feed.noted_generation()):
@@ -69,7 +69,7 @@ class Shared(ABC):
     def _generation(self) -> int:
         return self.feed.counters().generation
 
-    def rising(self, stored: int) -> int:
+    def monotonic(self, stored: int) -> int:
         """Convert a stored generation to one that never falls; an engine overrides this if the stored one may fall."""
         return stored
 

@@ -56,5 +56,5 @@ class SqliteIndex(TableIndex):
     def require_sound(self, *, quick: bool = False) -> None:
         self._shared.soundness.require(quick=quick)
 
-    def require_sense(self) -> None:
-        self._shared.soundness.require_sense()
+    def require_valid_values(self) -> None:
+        self._shared.soundness.require_valid_values()

@@ -17,7 +17,7 @@ from spec_kit_memory.index import rows
 # Errors that database code may raise and that are turned into errors of this package.
 FOREIGN = (apsw.Error, OSError, UnicodeDecodeError, zlib.error)
 # Errors that our code raises for rows that we never wrote: an unknown tier, half a list, a vector of another length.
-_SENSELESS = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError)
+_INVALID_VALUE_ERRORS = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError)
 _OF_ARGUMENTS = (UnicodeEncodeError, OverflowError)  # caused by a caller's values that SQLite cannot store
 # Sharing a file between processes needs space and rights in its folder; without them it can still be read.
 CANNOT_BE_SHARED = (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)
@@ -32,7 +32,7 @@ def shows_damage(error: BaseException | None) -> bool:
     """Is this an error that reading a damaged row causes? Only for blocks that do nothing but read."""
     if isinstance(error, _OF_ARGUMENTS) or "binding" in str(error):
         return False
-    return isinstance(error, _SENSELESS)
+    return isinstance(error, _INVALID_VALUE_ERRORS)
 
 
 def note_errno(error: BaseException, connection: apsw.Connection) -> None:

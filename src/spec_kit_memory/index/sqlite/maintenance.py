@@ -35,7 +35,7 @@ from spec_kit_memory.index.sql.repair import (
     old_sessions,
 )
 from spec_kit_memory.index.sqlite.connection import Connection, Database
-from spec_kit_memory.index.sqlite.misfits import misfits
+from spec_kit_memory.index.sqlite.invalid_values import find_invalid_values
 from spec_kit_memory.index.sqlite.schema import RECORDED
 from spec_kit_memory.index.sqlite.soundness import SECONDS, Watch, integrity, integrity_of
 from spec_kit_memory.index.sqlite.view import SqliteShared
@@ -110,7 +110,7 @@ class Care(Repairs):
         faults["ledger"] = self._ledger(watch)
         if not quick:
             with self._database.apart() as fresh:
-                faults["integrity"] += misfits(fresh)
+                faults["integrity"] += find_invalid_values(fresh)
                 faults["record"] = [] if faults["integrity"] else [*record_check.check(Recorded(fresh))]
         with self._database.reading() as connection:
             _count(connection, watch, faults, _SLOW_FAULTS)
@@ -139,7 +139,7 @@ class Care(Repairs):
                 connection.execute("DELETE FROM passage WHERE memory_id = ?", (memory_id,))
                 connection.execute("DELETE FROM document WHERE memory_id = ?", (memory_id,))
             elif memory.presence == "live":
-                connection.text_index.show_again(connection, memory_id, memory.title, rows.unpack(blob))
+                connection.text_index.reindex_passages(connection, memory_id, memory.title, rows.unpack(blob))
             recorder.entry(Mutation.REINDEX, memory, memory_id, event=Event.UPDATE)
         false = [row[0] for row in fetch(connection, _FALSE_TRIGGERS)]
         connection.execute('DELETE FROM "trigger" WHERE memory_id IN @list(?)', (false,))

@@ -19,7 +19,7 @@ import apsw
 
 from spec_kit_memory.errors import DatabaseCorrupt
 from spec_kit_memory.index.sqlite import schema
-from spec_kit_memory.index.sqlite.misfits import is_too_large
+from spec_kit_memory.index.sqlite.invalid_values import is_too_large
 from spec_kit_memory.index.sqlite.pages import (
     INDEX_INTERIOR,
     INDEX_LEAF,

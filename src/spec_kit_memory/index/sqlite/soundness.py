@@ -12,7 +12,7 @@ from spec_kit_memory.advice import Text, finding
 from spec_kit_memory.index.sql.dialect import fetch
 from spec_kit_memory.index.sqlite.connection import Connection, Database
 from spec_kit_memory.index.sqlite.failures import damaged
-from spec_kit_memory.index.sqlite.misfits import hidden, misfits
+from spec_kit_memory.index.sqlite.invalid_values import find_invalid_values, find_invisible
 
 SECONDS = 2.0  # the time limit of a quick check of a large index
 _STEPS = 20_000  # of SQLite's virtual machine between two looks at the clock
@@ -33,7 +33,7 @@ _LOOKED_AT = (
     "passage_fts_data",
     "passage_fts_docsize",
     "passage_fts",
-    "hidden",  # not a table: the check for rows that exist but are not visible
+    "hidden rows",  # not a table: the check for rows that exist but are not visible
 )
 
 
@@ -53,15 +53,15 @@ class Soundness:
         watch = Watch(_BLINK_SECONDS if quick else SECONDS)
         with self._database.apart() as fresh:
             for table in tables:
-                look = hidden if table == "hidden" else partial(_sound, table=table)
+                look = find_invisible if table == "hidden rows" else partial(_sound, table=table)
                 faults = watch.look("integrity", look, fresh)
                 if faults:
                     raise damaged(self._database.path, str(faults[0]))
                 self._checked_at[table] = time.monotonic()
 
-    def require_sense(self) -> None:
+    def require_valid_values(self) -> None:
         with self._database.apart() as connection:
-            if messages := misfits(connection):
+            if messages := find_invalid_values(connection):
                 raise damaged(self._database.path, str(messages[0]))
 
 

@@ -39,7 +39,7 @@ __all__ = [
     "prune_failures",
     "prune_spare_vectors",
     "refresh_status",
-    "show_again",
+    "reindex_passages",
     "stored_for",
 ]
 
@@ -110,7 +110,7 @@ def hide(connection: Connection, memory_id: int) -> None:
     connection.execute('DELETE FROM "trigger" WHERE memory_id = ?', (memory_id,))
 
 
-def show_again(connection: Connection, memory_id: int, title: str, text: str) -> None:
+def reindex_passages(connection: Connection, memory_id: int, title: str, text: str) -> None:
     """Index the stored passages again under new ids, after the memory returned or its title changed."""
     passages = with_texts(connection, memory_id, text)
     remove(connection, memory_id, keep_passages=False)

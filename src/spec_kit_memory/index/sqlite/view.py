@@ -47,8 +47,8 @@ class SqliteShared(Shared):
     def _generation(self) -> int:
         with self.database.reading() as connection:
             stored: int = first(connection, "SELECT generation FROM counter")[0]
-        return self.rising(stored)
+        return self.monotonic(stored)
 
-    def rising(self, stored: int) -> int:
+    def monotonic(self, stored: int) -> int:
         self._last_generation = max(self._last_generation, stored + self._generation_offset)
         return stored + self._generation_offset

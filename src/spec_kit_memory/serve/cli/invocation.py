@@ -98,10 +98,10 @@ def _readers_may_leave() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        raise ReaderLeft from None
+        raise OutputClosed from None
 
 
-class ReaderLeft(Exception):  # noqa: N818 - no error
+class OutputClosed(Exception):  # noqa: N818 - no error
     pass
 
 

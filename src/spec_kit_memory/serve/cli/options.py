@@ -121,10 +121,10 @@ def _written(value: object) -> str:
 
 
 def _type(parameter: Parameter) -> click.ParamType[Any]:
-    return Offered(parameter.choices, case_sensitive=False) if parameter.choices else AsGiven(parameter.kind)
+    return Offered(parameter.choices, case_sensitive=False) if parameter.choices else UncheckedText(parameter.kind)
 
 
-class AsGiven(click.ParamType[Any]):
+class UncheckedText(click.ParamType[Any]):
     """Text that is passed on unchanged: `read` validates it, as for every caller. The name is shown in the help."""
 
     def __init__(self, kind: str) -> None:

@@ -18,7 +18,7 @@ from spec_kit_memory import __version__, requests
 from spec_kit_memory.core.close_names import close_names
 from spec_kit_memory.errors import BadParameter, SpecKitMemoryError
 from spec_kit_memory.parameters import Request
-from spec_kit_memory.serve.cli.invocation import INTERRUPTED, OK, USAGE, CommandFailed, Invocation, ReaderLeft
+from spec_kit_memory.serve.cli.invocation import INTERRUPTED, OK, USAGE, CommandFailed, Invocation, OutputClosed
 from spec_kit_memory.serve.cli.options import common_options, given_values, options, positionals
 
 
@@ -52,7 +52,7 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         session.say("Stopped.")
         return INTERRUPTED
-    except (ReaderLeft, BrokenPipeError):
+    except (OutputClosed, BrokenPipeError):
         # Nothing more can be written, so Python's flush at exit must not try.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK

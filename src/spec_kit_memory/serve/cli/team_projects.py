@@ -172,7 +172,7 @@ def sync(session: Invocation, name: str | None, data: str | None, later: bool, r
         if retry:
             projects.retry(one)
         if later:
-            projects.want_sync(one)
+            projects.request_sync(one)
     if later:
         rows = tuple(SyncRow(project=one, summary="a server reads it soon") for one in names)
         session.show(SyncAnswer(outcome=f"{counted(len(names), 'project')} will be read soon", rounds=rows))
@@ -193,8 +193,8 @@ def _round(name: str, done: Round | None) -> SyncRow:
     return SyncRow(
         project=name,
         summary=done.summary,
-        changed=done.brought.changed,
-        gone=done.brought.gone,
+        changed=done.mirrored.changed,
+        gone=done.mirrored.gone,
         delivered=done.delivered,
         waiting=done.waiting,
         failed=done.failed,

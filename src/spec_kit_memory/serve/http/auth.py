@@ -29,7 +29,7 @@ VARIABLE = "SPEC_KIT_MEMORY_TOKEN"
 # Shorter tokens could be guessed over a fast network.
 TOKEN_LENGTH = 16
 LARGEST_FILE = 4096
-OTHERWISE = f"put a token into {VARIABLE} or a file named with --token-file, or use --no-token on loopback"
+TOKEN_HINT = f"put a token into {VARIABLE} or a file named with --token-file, or use --no-token on loopback"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def kept_token(workspace: Path, scope: MemoryScope = MemoryScope()) -> Token:  #
 
     A server that is restricted to one scope has its own token, so that Ada's does not give access to Ben's notes.
     """
-    folder = settings.user_state_folder(otherwise=OTHERWISE) / "tokens"
+    folder = settings.user_state_folder(otherwise=TOKEN_HINT) / "tokens"
     scope_key = b"" if scope == MemoryScope() else repr(scope).encode("utf-8", "backslashreplace")
     name = hashlib.sha256(os.fsencode(os.path.realpath(workspace)) + b"\0" + scope_key).hexdigest()[:24]
     path = folder / f"{name}.token"
@@ -120,9 +120,9 @@ def kept_token(workspace: Path, scope: MemoryScope = MemoryScope()) -> Token:  #
     except OSError as error:
         raise AccessDenied(
             f"The token cannot be kept in {path}: {error.strerror or error}.",
-            hint=f"Give yourself access to that folder, or {OTHERWISE}.",
+            hint=f"Give yourself access to that folder, or {TOKEN_HINT}.",
         ) from error
-    raise AccessDenied(f"The token in {path} cannot be used.", hint=f"Remove the file, or {OTHERWISE}.")
+    raise AccessDenied(f"The token in {path} cannot be used.", hint=f"Remove the file, or {TOKEN_HINT}.")
 
 
 def _private_text(path: Path) -> str | None:

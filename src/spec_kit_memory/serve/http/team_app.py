@@ -102,7 +102,7 @@ class Team:
         same = hmac.compare_digest(f"sha256={digest}".encode(), signature.encode("utf-8", "replace"))
         if secret is None or not same:
             return False
-        self.registry.want_sync(name, pause_seconds=PAUSE_SECONDS)
+        self.registry.request_sync(name, pause_seconds=PAUSE_SECONDS)
         return True
 
 

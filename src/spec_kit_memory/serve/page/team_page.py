@@ -91,7 +91,7 @@ class TeamPageAccess(PageAccess):
         return self._rows.outgoing(project)
 
 
-class _Fenced:
+class _AuthorizedWorkspace:
     """A workspace whose verbs check the visitor's role first."""
 
     def __init__(self, workspace: Workspace, access: Access, project: str) -> None:
@@ -136,7 +136,7 @@ class TeamPage(Page):
             is_health = request.url.path.removesuffix(".json").endswith("/numbers/health")
             own = caller_for(visit.rights, workspace.caller, project=project, verb="health" if is_health else None)
             caller = replace(own, observer=observer)
-            fenced: Any = _Fenced(workspace.for_caller(caller), visit.rights, project)
+            fenced: Any = _AuthorizedWorkspace(workspace.for_caller(caller), visit.rights, project)
             yield fenced
 
     def _workspace_values(self, request: Request, visit: Visit) -> dict[str, Any]:

@@ -35,13 +35,13 @@ _LAST_MOMENT = 253_402_300_799_999_999  # the end of the year 9999 in microsecon
 _LAST_NS = 9_000_000_000_000_000_000
 _LARGEST_REAL = 1e300
 # Faults that hide rows from all users, or from their owner.
-_HIDDEN = {
+_INVISIBLE = {
     finding("texts-not-recorded"): "memory WHERE presence = 'live' AND content_hash NOT IN (SELECT hash FROM content)",
 }
-_UNFIT_RECORD = {finding("times-of-ledger-unreadable"): "ledger WHERE julianday(at) IS NULL"}
+_UNREADABLE_LEDGER = {finding("times-of-ledger-unreadable"): "ledger WHERE julianday(at) IS NULL"}
 
 
-def _most(column: str) -> int:
+def _largest(column: str) -> int:
     """The largest integer that we write to a column."""
     return _LAST_NS if column.endswith("_ns") else _LAST_MOMENT
 
@@ -49,40 +49,40 @@ def _most(column: str) -> int:
 def is_too_large(column: str, value: object) -> bool:
     """Is it a number larger than any that we write, or not a number (NaN)?"""
     if isinstance(value, int):
-        return abs(value) > _most(column)
+        return abs(value) > _largest(column)
     return isinstance(value, float) and not abs(value) <= _LARGEST_REAL
 
 
-def misfits(connection: Connection) -> list[Text]:
+def find_invalid_values(connection: Connection) -> list[Text]:
     """One finding for each column that contains such a value."""
-    senseless = [message for table in _TABLES for message in _of(connection, table)]
-    return senseless or [*hidden(connection), *_present(connection, _UNFIT_RECORD)]
+    messages = [message for table in _TABLES for message in _check_table(connection, table)]
+    return messages or [*find_invisible(connection), *_present(connection, _UNREADABLE_LEDGER)]
 
 
-def hidden(connection: Connection) -> list[Text]:
+def find_invisible(connection: Connection) -> list[Text]:
     """Reasons why stored memories may be invisible."""
-    return _present(connection, _HIDDEN)
+    return _present(connection, _INVISIBLE)
 
 
 def _present(connection: Connection, faults: Mapping[Advice, str]) -> list[Text]:
     return [message for message, rows in faults.items() if fetch(connection, f"SELECT 1 FROM {rows} LIMIT 1")]
 
 
-def _of(connection: Connection, table: str) -> Iterator[Text]:
+def _check_table(connection: Connection, table: str) -> Iterator[Text]:
     for _, name, kind, required, _, key in fetch(connection, f'PRAGMA table_info("{table}")'):
         if kind not in _KINDS:
             continue
-        unfit = _unfit(table, str(name), str(kind))
+        wrong = _wrong_type(table, str(name), str(kind))
         empty = f'"{name}" IS NULL OR ' if required or key else ""
-        sql = f'SELECT 1 FROM "{table}" WHERE {empty}("{name}" IS NOT NULL AND ({unfit})) LIMIT 1'
+        sql = f'SELECT 1 FROM "{table}" WHERE {empty}("{name}" IS NOT NULL AND ({wrong})) LIMIT 1'
         if fetch(connection, sql):
             yield finding("column-unfit", table=table, column=str(name))
 
 
-def _unfit(table: str, name: str, kind: str) -> str:
+def _wrong_type(table: str, name: str, kind: str) -> str:
     wrong = f'typeof("{name}") NOT IN ({_KINDS[kind]})'
     if kind == "INTEGER":
-        return f'{wrong} OR "{name}" NOT BETWEEN -{_most(name)} AND {_most(name)}'
+        return f'{wrong} OR "{name}" NOT BETWEEN -{_largest(name)} AND {_largest(name)}'
     if kind == "REAL":
         return f'{wrong} OR abs("{name}") > {_LARGEST_REAL}'
     if shape := _JSON.get((table, name)):
