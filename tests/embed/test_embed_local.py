@@ -80,12 +80,6 @@ def test_answers_come_in_the_order_of_the_texts(embedder: LocalEmbedder) -> None
         assert np.array_equal(embedding.vector, embedder.embed_documents([text])[0].vector)
 
 
-def test_text_beyond_512_tokens_is_left_out(embedder: LocalEmbedder) -> None:
-    within = "word " * 510
-    a, b = embedder.embed_documents([within, within + "and something else entirely"])
-    assert np.array_equal(a.vector, b.vector)
-
-
 def test_states_are_of_content_words_only(embedder: LocalEmbedder) -> None:
     def count(text: str) -> int:
         packed = embedder.embed_documents([text])[0].states
@@ -183,3 +177,21 @@ def test_the_texts_of_a_question_are_embedded_as_each_alone(workers: int) -> Non
         assert np.array_equal(found.vector, alone.vector)
         assert found.states is not None
         assert np.array_equal(found.states, alone.states)  # type: ignore[arg-type]
+
+
+def test_what_is_beyond_the_models_window_counts_too(embedder: LocalEmbedder) -> None:
+    """A passage has at most about 1,900 bytes: with numbers and code, that is up to three windows."""
+    numbers = " ".join(f"{number}.{number * 7 % 1000}" for number in range(100, 320))
+    with_fact, without = embedder.embed_documents([f"{numbers} the zeppelin hangar", numbers])
+    query = embedder.embed_query("zeppelin hangar")
+    assert query.states is not None
+    words = token_states.interact(query.states, [with_fact.states, without.states])
+    assert words[:, 0].min() > words[:, 1].max() + 0.1
+    assert float(query.vector @ with_fact.vector) > float(query.vector @ without.vector)
+    assert np.linalg.norm(with_fact.vector) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_text_of_any_length_takes_a_bounded_number_of_passes(embedder: LocalEmbedder) -> None:
+    (embedding,) = embedder.embed_documents(["7.1 " * 100_000])
+    assert embedding.states is not None
+    assert len(embedding.states) <= 4 * 512 * 48 + 4

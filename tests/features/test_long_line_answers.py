@@ -68,3 +68,35 @@ def test_a_part_of_a_long_line_is_not_sent_twice_and_another_part_still_comes(pl
     assert again.already_sent or again.sent_before
     (other,) = workspace.search("submarine dock vermilion", limit=1, session_id="s", max_tokens=900).results
     assert deeper in other.text
+
+
+def test_a_name_deep_in_a_dense_line_is_a_close_match(place: Place) -> None:
+    """Such a part has three times the tokens of the model's window."""
+    dense = "".join(f"a{number}=b{number};" for number in range(300))
+    place.memory("dense", f"# Minified\n\n{dense}zanzibarToken=1;{dense}")
+    place.memory("other", "# Other\n\nNothing of the kind.")
+    answer = place.open(model="local").search("zanzibarToken")
+    assert answer.results[0].title == "Minified"
+    assert answer.results[0].match is not None
+    assert answer.results[0].match >= 0.5
+    assert "nothing matches closely: these are only the nearest" not in answer.hints
+
+
+@pytest.mark.parametrize(
+    ("record", "fact", "question"),
+    [
+        ("a{0}=b{0};", "zanzibarToken=1;", "zanzibarToken"),
+        ("{0},{0}.5,ok;", "301,99.9,sensor Quokka failed;", "which sensor failed"),
+        ("| {0} ", "| the compressor was replaced ", "when was the compressor replaced"),
+        ("{0},", "zanzibarToken,", "zanzibarToken"),
+    ],
+)
+def test_no_name_and_no_record_of_a_dense_line_is_cut_in_two(
+    place: Place, record: str, fact: str, question: str
+) -> None:
+    for before in range(400, 500, 7):
+        around = "".join(record.format(number) for number in range(before))
+        place.memory(f"dense{before}", f"# Dense {before}\n\n{around}{fact}{around}")
+    workspace = place.open(model="none")
+    answer = workspace.search(question, mode="text", limit=50, max_tokens=50_000, group_by="passage")
+    assert len({result.id for result in answer.results if fact.strip(" ;,|") in result.text}) == 15

@@ -1,4 +1,4 @@
-"""How is a line that is longer than a passage split? At sentences, else at words, else at characters.
+"""How is a line that is longer than a passage split? At sentences, else at records, words, signs or characters.
 
 The parts depend only on the line. A passage that is such a part has the line's number, and its hash identifies the
 part, so nothing more has to be stored with it.
@@ -21,7 +21,10 @@ PART_BYTES = 400 * tokens.BYTES_PER_TOKEN  # the longest passage
 LONGEST_LINE_BYTES = 480 * tokens.BYTES_PER_TOKEN  # a slightly longer line stays whole, as other passages do
 MOST_SIGNS = 32  # code points of one character with its combining marks
 _SENTENCE_END = re.compile(r"[.!?…]+[\"'”’)\]]*\s+|[。！？]+[」』”）]*")
+# What separates statements of minified code, records of data and cells of a table.
+_RECORD_END = re.compile(r"[;|\t]\s*")
 _SPACE = re.compile(r"\s+")
+_SIGN = re.compile(r"[!-/:-@\[-^`{-~、，；：…—–]")
 
 
 class _Placed(Protocol):
@@ -67,12 +70,19 @@ def parts(line: str) -> tuple[str, ...]:
 
 
 def _cut(line: str, start: int, width: int) -> int:
-    """Where the part that starts here ends: after a sentence in its last third, else a word, else a character."""
+    """Where the part that starts here ends: after a sentence in its last third, else a record, a word or a sign there,
+    so that no name is cut in two; else after any word, else after a character."""
     most = start + width
     while _size(line[start:most]) > PART_BYTES and most > start + 1:
         most -= max(1, (most - start) // 8)  # the characters of this part take more bytes than the average
     least = start + (most - start) * 2 // 3
-    for pattern, first in ((_SENTENCE_END, least), (_SPACE, start + 1)):
+    for pattern, first in (
+        (_SENTENCE_END, least),
+        (_RECORD_END, least),
+        (_SPACE, least),
+        (_SIGN, least),
+        (_SPACE, start + 1),
+    ):
         ends = [match.end() for match in pattern.finditer(line, first, most) if match.end() <= most]
         if ends:
             return ends[-1]

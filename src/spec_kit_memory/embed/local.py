@@ -2,7 +2,9 @@
 
 snowflake-arctic-embed-s (int8 ONNX): the vector is the CLS token's last state, scaled to unit length,
 of at most 512 tokens; queries, and only queries, get the model's prefix. The other states of the same
-pass are stored for content words (see embed/token_states.py), as signs relative to a fixed mean.
+pass are stored for content words (see embed/token_states.py), as signs relative to a fixed mean. Code, tables of
+numbers and scripts that the model spells by characters have more tokens in a passage: such a text takes several
+passes, its vector is their mean, and the states of all are stored.
 
 `model/token_mean.npy` is that mean, computed from random runs of the model's own vocabulary (see
 benchmarks/embedding.py): measured to be no worse than a mean of real text, and not biased to any kind of
@@ -45,6 +47,7 @@ _STORED_WITH = ("model.onnx", "tokenizer.json", "token_mean.npy")
 _REINSTALL = "run `pip install --force-reinstall spec-kit-memory`; until then search works by text"
 QUERY_PREFIX = "Represent this sentence for searching relevant passages: "
 MOST_TOKENS = 512
+MOST_PASSES = 4  # for one text: a passage has less than 2,000 bytes, and a token at least one
 # A tokenizer processes its whole input; in text made of words, the first 512 tokens are well within this length.
 _MOST_CHARACTERS = 20_000
 # More parallel passes gain little and take 40 MB each.
@@ -114,6 +117,8 @@ class LocalEmbedder:
     def embed_query(self, text: str) -> QueryEmbedding:
         loaded = self._load()
         ids = _tokens(loaded, QUERY_PREFIX + text)
+        if len(ids) > MOST_TOKENS:
+            ids = np.append(ids[: MOST_TOKENS - 1], ids[-1])
         rows = _forward(loaded, ids)
         words = rows[_query_words(loaded, ids)] - loaded.mean
         vector = _unit(rows[0])
@@ -170,7 +175,7 @@ def _open(folder: Path) -> _Loaded:
     files = {name: _verified(folder / name, digest) for name, digest in HASHES.items()}
     tokenizer = Tokenizer.from_str(files["tokenizer.json"].decode())
     tokenizer.no_padding()
-    tokenizer.enable_truncation(MOST_TOKENS)
+    tokenizer.enable_truncation(MOST_PASSES * (MOST_TOKENS - 2) + 2)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1  # parallel passes use the cores better than several threads in one pass
     options.inter_op_num_threads = 1
@@ -221,9 +226,19 @@ def _query_words(loaded: _Loaded, ids: np.ndarray) -> np.ndarray:
 
 
 def _document(loaded: _Loaded, text: str) -> Embedding:
-    ids = _tokens(loaded, text)
-    rows = _forward(loaded, ids)
-    return Embedding(vector=_unit(rows[0]), states=token_states.pack(rows[_content(loaded, ids)] - loaded.mean))
+    passes = _windows(_tokens(loaded, text))
+    states = [_forward(loaded, ids) for ids in passes]
+    words = [rows[_content(loaded, ids)] for ids, rows in zip(passes, states, strict=True)]
+    vector = _unit(states[0][0]) if len(states) == 1 else _unit(np.mean([_unit(rows[0]) for rows in states], axis=0))
+    return Embedding(vector=vector, states=token_states.pack(np.concatenate(words) - loaded.mean))
+
+
+def _windows(ids: np.ndarray) -> list[np.ndarray]:
+    """The tokens in as few windows of the model as possible, of about equal size, each with the first and last sign."""
+    count = -(-(len(ids) - 2) // (MOST_TOKENS - 2))
+    if count <= 1:
+        return [ids]
+    return [np.concatenate([ids[:1], part, ids[-1:]]) for part in np.array_split(ids[1:-1], count)]
 
 
 def _tokens(loaded: _Loaded, text: str) -> np.ndarray:
