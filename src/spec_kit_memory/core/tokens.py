@@ -8,6 +8,10 @@ from json.encoder import encode_basestring
 
 BYTES_PER_TOKEN = 4
 
+# In JSON these characters take two bytes, other control characters two or six.
+_DOUBLED_IN_JSON = (b"\\", b'"', b"\t")
+_LONG_IN_JSON = bytes(range(0x20)).translate(None, b"\t\n")
+
 _SENTENCE_END = re.compile(r"[.!?…][\"')\]]?(?=\s)|[。！？]")
 
 
@@ -23,11 +27,12 @@ def quoted(text: str) -> int:
 
 def offsets(text: str) -> list[int]:
     """Bytes of JSON before each line of a text, and in total: a line end takes two bytes, as do a string's quotes."""
-    if "\\" in text:
+    raw = text.encode("utf-8", "surrogatepass")
+    if len(raw.translate(None, _LONG_IN_JSON)) < len(raw):
         return list(accumulate(map(quoted, text.split("\n")), initial=0))
-    # If the text has no backslash of its own, every "\\n" in its JSON is a line end.
-    raw = encode_basestring(text)[1:-1].encode("utf-8", "surrogatepass")
-    return list(accumulate(map((2).__add__, map(len, raw.split(b"\\n"))), initial=0))
+    for character in _DOUBLED_IN_JSON:
+        raw = raw.replace(character, b"--")
+    return list(accumulate(map((2).__add__, map(len, raw.split(b"\n"))), initial=0))
 
 
 def _bytes(text: str) -> int:
