@@ -431,7 +431,9 @@ def test_values_are_of_their_own_kinds_whatever_was_given() -> None:
         (SearchRequest, {"query": "x", "minScore": "inf"}, "E030", ["'minScore' must be a number"]),
         (SearchRequest, {"query": "x", "concepts": '["a", {}]'}, "E030", ["'concepts' must be a list of texts"]),
         (SearchRequest, {"concepts": ["one"]}, "E032", ["'concepts' has 1 item; it takes 2 to 5"]),
-        (SearchRequest, {"query": " "}, "E040", ["'query' or 'concepts' is needed"]),
+        (SearchRequest, {"query": " "}, "E040", ["'query' or 'concepts' is needed; 'query' is empty"]),
+        (GetRequest, {"path": ""}, "E031", ["'path' is empty"]),
+        (GetRequest, {}, "E031", ["'path' is missing"]),
         (SearchRequest, {"query": "x", "concepts": "one"}, "E032", ["'concepts' has 1 item; it takes 2 to 5"]),
         (
             SaveRequest,
@@ -475,13 +477,19 @@ def _of_tool(given: Mapping[str, Any]) -> SpecKitMemoryError:
 @pytest.mark.parametrize(
     ("tool", "given", "code", "hint"),
     [
-        ("memory_search", {}, "E040", "Add 'query' or 'concepts'."),
+        ("memory_search", {}, "E040", "Add 'query', a text, or 'concepts', a list of texts."),
         ("memory_search", {"query": "x", "limit": 0}, "E032", "Give 'limit' a number from 1 to 100."),
         ("memory_search", {"concepts": ["one"]}, "E032", "Give 'concepts' 2 to 5 texts."),
         ("memory_search", {"query": "x", "limit": "many"}, "E030", "Give 'limit' an integer."),
         ("memory_search", {"query": "x", "specFoldr": "y"}, "E030", "Did you mean 'specFolder'?"),
-        ("memory_search", {"q": "x"}, "E030", "Did you mean 'query'? Add 'query' or 'concepts'."),
-        ("memory_search", {"sentence": "x"}, "E030", "Add 'query' or 'concepts'."),
+        (
+            "memory_search",
+            {"q": "x"},
+            "E030",
+            "Did you mean 'query'? Add 'query', a text, or 'concepts', a list of texts.",
+        ),
+        ("memory_search", {"sentence": "x"}, "E030", "Add 'query', a text, or 'concepts', a list of texts."),
+        ("memory_get", {"path": " "}, "E031", "Add 'path', a path."),
         ("memory_get", {}, "E031", "Add 'path', a path."),
         ("memory_validate", {"id": 1}, "E031", "Add 'wasUseful' or 'outdated' or 'promote'."),
     ],
@@ -492,6 +500,14 @@ def test_a_hint_for_a_model_is_what_to_give_and_not_every_parameter(
     with pytest.raises(SpecKitMemoryError) as caught:
         read_arguments(BY_NAME[tool], given)
     assert (caught.value.code, caught.value.hint) == (code, hint)
+
+
+@pytest.mark.parametrize("name", ["project", "topK", "threshold"])
+def test_a_name_that_is_like_none_is_answered_with_all_and_not_with_a_wrong_one(name: str) -> None:
+    hint = _of_tool({"query": "x", name: 1}).hint
+    assert hint is not None
+    assert "Did you mean" not in hint
+    assert "memory_search takes query" in hint
 
 
 def test_a_wrong_value_is_not_missed_as_well() -> None:

@@ -175,7 +175,7 @@ class Result:
     """
 
     id: int
-    title: str
+    title: str  # without a bracketed end that only repeats the path
     path: str
     lines: str  # of the best passage
     text: str  # of the best passage; "" if it was already sent or did not fit

@@ -27,6 +27,8 @@ NAME_LENGTH = 200  # characters
 LARGEST_BUDGET = 1_000_000  # tokens
 LEFT_OUT: Any = object()  # returned for a value that counts as not given
 _SHOWN_CHARACTERS = 60
+# A name is suggested for another from this similarity on; below it, "project" would mean "prompt".
+_LEAST_LIKENESS = 0.7
 # Patterns are compiled at first use: most callers pass numbers as numbers.
 _WHOLE = r"[+-]?\d{1,400}(?:\.0*)?"
 _ID = r"[\[(]?(?:(?:memory|link)(?:\s*id)?|id)?(?:://|[\s:]\s*)?#?(\d{1,400})[\])]?"
@@ -59,7 +61,7 @@ def nearest(name: str, names: Mapping[str, object] | Sequence[str], *, most: int
     """The names that may have been meant, by similarity or by a common beginning."""
     by_form = {squashed(candidate): candidate for candidate in names}
     form = squashed(name)[:NAME_LENGTH]
-    close = close_names(form, by_form, most=most)
+    close = close_names(form, by_form, most=most, cutoff=_LEAST_LIKENESS)
     within = [
         candidate
         for candidate in by_form

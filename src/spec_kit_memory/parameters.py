@@ -368,6 +368,7 @@ def signature(kind: type[Request], returns: str) -> inspect.Signature:
 # --- reading ------------------------------------------------------------------------------
 
 
+_FEW = 2  # of so many alternatives, a hint says what kind of value each takes
 # Of several problems, the first of these types determines the error: a misspelled name explains a missing one.
 _WORST_FIRST = (UnexpectedArgument, BadParameter, UnknownRelation, OutOfRange)
 
@@ -375,6 +376,7 @@ _WORST_FIRST = (UnexpectedArgument, BadParameter, UnknownRelation, OutOfRange)
 def read(kind: type[_Request], arguments: Mapping[str, Any] | None, edge: Edge) -> _Request:
     """Make a request from the named arguments of a call at an edge."""
     values: dict[str, Any] = {}
+    empty_names: set[str] = set()
     problems: list[ArgumentProblem] = []
     for name, value in _gathered(kind, arguments or {}, edge).items():
         declared = _meant(kind, name, edge)
@@ -389,13 +391,15 @@ def read(kind: type[_Request], arguments: Mapping[str, Any] | None, edge: Edge) 
             problems.append(problem)
             continue
         if clean is LEFT_OUT:
+            if value is not None:
+                empty_names.add(declared.argument)
             continue
         target = declared.same_as or declared.argument
         if target in values and values[target] != clean:
             text = f"{edge.spelled(declared)} was given twice"
             problems.append(ArgumentProblem(BadParameter, text, declared, step="Give it once."))
         values[target] = clean
-    problems += _missing(kind, {*values, *(problem.argument for problem in problems)}, edge)
+    problems += _missing(kind, {*values, *(problem.argument for problem in problems)}, edge, empty_names)
     if problems:
         raise _error(problems, edge, edge.sees(kind))
     return kind(**values)
@@ -459,17 +463,22 @@ def _checked(kind: type[Request], arguments: Mapping[str, Any], edge: Edge) -> d
     return changed
 
 
-def _missing(kind: type[Request], given_names: Set[str], edge: Edge) -> Iterator[ArgumentProblem]:
+def _missing(
+    kind: type[Request], given_names: Set[str], edge: Edge, empty_names: Set[str] = frozenset()
+) -> Iterator[ArgumentProblem]:
     for name, declared in kind.declared.items():
         if declared.required and name not in given_names:
-            text = f"{edge.spelled(declared)} is missing"
+            text = f"{edge.spelled(declared)} is {'empty' if name in empty_names else 'missing'}"
             yield ArgumentProblem(
                 MissingParameter, text, declared, step=f"Add {edge.spelled(declared)}{_wanted(declared)}."
             )
     if kind.needs and not given_names & set(kind.needs):
         needed = [declared for declared in edge.sees(kind) if declared.argument in kind.needs]
         names = " or ".join(edge.spelled(declared) for declared in needed)
-        yield ArgumentProblem(kind.without, f"{names} is needed", needed[0], step=f"Add {names}.")
+        empty = [f"; {edge.spelled(declared)} is empty" for declared in needed if declared.argument in empty_names]
+        few = len(needed) <= _FEW
+        step = ", or ".join(f"{edge.spelled(declared)}{_wanted(declared)}" for declared in needed) if few else names
+        yield ArgumentProblem(kind.without, f"{names} is needed{''.join(empty)}", needed[0], step=f"Add {step}.")
 
 
 def _wanted(declared: Parameter) -> str:

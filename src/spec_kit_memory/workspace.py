@@ -690,14 +690,17 @@ class Workspace:
         return replace(answer, meta=meta, advice=(*first, *answer.advice))
 
     def _with_present_location(self, error: MemoryNotFound) -> MemoryNotFound:
-        """The error for a missing memory: names the memory it was merged into, or adds that files are still unread."""
-        from spec_kit_memory.features.merge import merged_into
+        """The error for a missing memory: says that it was deleted, or which memory it was merged into, or that files
+        are still unread."""
+        from spec_kit_memory.features import merge
 
         missing = error.details.get("memoryId")
-        heir = merged_into(self._runtime, missing) if isinstance(missing, int) else None
+        heir = merge.merged_into(self._runtime, missing) if isinstance(missing, int) else None
         if heir is not None:
             message = f"memory {missing} was merged into memory {heir.id} ({heir.title})"
             return MemoryNotFound(message, hint=advise("read-merged", id=heir.id), memoryId=missing, mergedInto=heir.id)
+        if isinstance(missing, int) and merge.was_deleted(self._runtime, missing):
+            return MemoryNotFound(f"memory {missing} was deleted", hint=self._runtime.bring_back, memoryId=missing)
         if self._unread:
             return MemoryNotFound(error.message, hint=(self._unread, *error.advice), **error.details)
         return error

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spec_kit_memory.core.wording import counted
+from spec_kit_memory.core.wording import counted, title_beside_path
 
 SOURCE = Path(__file__).parents[2] / "src" / "spec_kit_memory"
 
@@ -57,3 +57,20 @@ def counted_by_hand(text: ast.JoinedStr) -> Iterator[str]:
             counts = re.search(r"count|len\(|total|number|left|hidden|waiting|missing|lost", said)
             if counts and not said.startswith("counted(") and PLURAL.match(rest):
                 yield f"{{{said}}}{rest}"
+
+
+@pytest.mark.parametrize(
+    ("title", "told"),
+    [
+        ("Plan of the gateway [007-auth/plan]", "Plan of the gateway"),
+        ("Plan [plan]", "Plan"),
+        ("Plan [draft]", "Plan [draft]"),
+        ("Plan [007-auth]", "Plan [007-auth]"),
+        ("Plan [008-pay/plan]", "Plan [008-pay/plan]"),
+        ("[007-auth/plan]", "[007-auth/plan]"),
+        ("Plan]", "Plan]"),
+        ("", ""),
+    ],
+)
+def test_a_title_next_to_its_path_does_not_repeat_it(title: str, told: str) -> None:
+    assert title_beside_path(title, "specs/007-auth/memory/plan.md") == told

@@ -29,6 +29,19 @@ def test_every_result_of_long_documents_comes_with_title_path_lines_and_text(pla
     assert not any("did not fit" in hint for hint in answer.hints)
 
 
+@pytest.mark.parametrize("group_by", ["memory", "passage"])
+def test_a_title_that_ends_with_its_path_is_shown_without_it_and_stays_whole_elsewhere(
+    place: Place, group_by: str
+) -> None:
+    place.memory("limits", "# Limits [memory/limits]\n\nThe gateway limit is ten requests.")
+    workspace = place.open()
+    answer = workspace.search("gateway limit", group_by=group_by)
+    assert [result.title for result in answer.results] == ["Limits"]
+    assert answer.results[0].path.endswith("memory/limits.md")
+    assert "best: Limits (" in answer.summary
+    assert workspace.load(answer.results[0].id).memory.title == "Limits [memory/limits]"
+
+
 @pytest.mark.parametrize("budget", [1500, 2500, 4000])
 def test_with_room_for_all_nobody_has_a_second_passage_before_everybody_has_a_first(place: Place, budget: int) -> None:
     for number in range(10):

@@ -135,6 +135,43 @@ async def test_missing_unknown_ill_typed_and_oversized_arguments_are_refused(
 
 
 @spoken
+async def test_an_error_says_why_and_what_to_call_next(root: Path, real: LiveWorkspace) -> None:
+    (root / "specs/007-auth/memory/latin.md").write_bytes(b"caf\xe9")
+    with real.use() as workspace:
+        workspace.index(force=True)
+        zebra = workspace.get("specs/007-auth/memory/z0.md").id
+        workspace.delete(zebra)
+        workspace.checkpoint_create("before")
+    deleted = ("was deleted", "`skm undo` (for the user to run)")
+    asked: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
+        ("memory_load", {"memoryId": zebra}, deleted),
+        ("memory_validate", {"id": zebra, "wasUseful": True}, deleted),
+        ("memory_get", {"path": "specs/007-auth/memory/z0.md"}, deleted),
+        ("memory_get", {"path": "z1.md"}, ("did you mean specs/007-auth/memory/z1.md?",)),
+        ("memory_get", {"path": r"specs\007-auth\memory\z1.md"}, ("did you mean specs/007-auth/memory/z1.md?",)),
+        ("memory_get", {"path": "specs/007-auth/memory/latin.md"}, ("is not indexed", "not UTF-8", "fix the file")),
+        ("memory_get", {"path": "specs/007-auth/memory/z1.md", "lines": "9-3"}, ("end before they begin", "lines 1-6")),
+        ("memory_get", {"path": "specs/007-auth/memory/z1.md", "lines": "70-80"}, ("not in 1-6", "lines 1-6")),
+        ("memory_get", {"path": "specs/007-auth/memory/z1.md", "lines": "abc"}, ("'abc'", '"42-56"')),
+        ("memory_save", {"filePath": "new.md"}, ("does not exist", "memory_save with context")),
+        ("memory_save", {"session": 1}, ("'session'", "'filePath', a path, or 'context', an object")),
+        ("checkpoint_create", {"name": "before"}, ("'before' already", "checkpoint_delete with name before")),
+    ]
+    async with connected(real, "legacy") as client:
+        for tool, arguments, words in asked:
+            content = refusal(await client.call_tool(tool, arguments))
+            for word in words:
+                assert word in f"{content['message']} {content['hint']}", (tool, arguments, content)
+        hinted: list[tuple[str, dict[str, Any], str]] = [
+            ("memory_list", {"offset": 50}, "offset: 0"),
+            ("memory_search", {"query": "zebra", "anchors": ["nowhere"]}, "the best result has zebra-"),
+            ("checkpoint_list", {"specFolder": "007-auth"}, "checkpoint_list lists those of all folders"),
+        ]
+        for tool, arguments, word in hinted:
+            assert word in " ".join(told(await client.call_tool(tool, arguments))["hints"]), (tool, arguments)
+
+
+@spoken
 async def test_what_is_not_there_has_its_own_code(real: LiveWorkspace) -> None:
     asked: list[tuple[str, dict[str, Any], str]] = [
         ("memory_load", {"memoryId": 404}, "E080"),

@@ -24,6 +24,7 @@ __all__ = [
     "normalise",
     "outline",
     "parse",
+    "section_names",
 ]
 
 LONG_CHARACTERS = 100_000
@@ -121,6 +122,11 @@ def find_section(document: Document, section_name: str) -> Anchor | None:
         if name in (heading.slug.casefold(), slug(heading.text)):
             return Anchor(heading.slug, heading.first_line, heading.last_line)
     return None
+
+
+def section_names(document: Document) -> list[str]:
+    """The names by which `find_section` finds the sections of a document."""
+    return sorted({anchor.id for anchor in document.anchors} | {heading.slug for heading in document.headings})
 
 
 def lines(document: Document, first: int, last: int) -> str:

@@ -1,4 +1,4 @@
-"""How are numbers worded in English, and how are attributes named in JSON?"""
+"""How are numbers worded in English, attributes named in JSON, and titles shown next to a path?"""
 
 from __future__ import annotations
 
@@ -38,3 +38,14 @@ def json_name(attribute: str) -> str:
 def change_name(attribute: str) -> str:
     """The name of a memory's attribute in reports of changes."""
     return _CHANGED_AS.get(attribute) or json_name(attribute)
+
+
+def title_beside_path(title: str, path: str) -> str:
+    """The title without a bracketed end that only repeats the end of the path, as in "Plan [007-auth/plan]"."""
+    head, _, end = title.rpartition("[")
+    if not head.strip() or not end.endswith("]"):
+        return title
+    *folders, name = end[:-1].split("/")
+    *path_folders, file_name = path.split("/")
+    is_repeated = name == file_name.rpartition(".")[0] and set(folders) <= set(path_folders)
+    return head.rstrip() if is_repeated else title

@@ -164,7 +164,7 @@ def _make(
         # A file that cannot be read may be from a newer version, so it is not overwritten.
         if name in used_names or shelf.place_of(_shelf(runtime), name, scope).exists():
             raise CheckpointExists(
-                f"there is a checkpoint {name!r} already", hint="choose another name, or delete that one first"
+                f"there is a checkpoint {name!r} already", hint=advise("free-checkpoint-name", name=name)
             )
         planned = Checkpoint(
             name=name,
@@ -251,8 +251,11 @@ def list_(runtime: Runtime, request: CheckpointListRequest) -> CheckpointListAns
         outcome=outcome("checkpoints-counted-of", count=len(chosen), folder=folder)
         if folder
         else outcome("checkpoints-counted", count=len(chosen)),
-        # A file's name would reveal another part of the workspace to an isolated caller.
-        advice=tuple(error.message for error in bad) if runtime.scope == Scope() else (),
+        advice=(
+            # A file's name would reveal another part of the workspace to an isolated caller.
+            *(error.message for error in bad if runtime.scope == Scope()),
+            *([] if chosen else [advise("all-checkpoints") if existing else advise("make-checkpoint")]),
+        ),
         checkpoints=tuple(_row(checkpoint, damage.get(str(checkpoint.place))) for checkpoint in shown),
     )
 

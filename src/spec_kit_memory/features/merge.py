@@ -124,6 +124,14 @@ def merged_into(runtime: Runtime, memory_id: int) -> Memory | None:
     return None
 
 
+def was_deleted(runtime: Runtime, memory_id: int) -> bool:
+    """Was this memory deleted on request, as far as the caller may know?"""
+    try:
+        return runtime.store.documents.get(memory_id, any_presence=True).presence is Presence.FORGOTTEN
+    except MemoryNotFound:
+        return False
+
+
 def _merged_into(runtime: Runtime, memory_id: int) -> int | None:
     """The id of the memory that a deleted one was merged into; None if it was deleted otherwise."""
     rows = runtime.store.record.history(memory_id)

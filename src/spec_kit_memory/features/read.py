@@ -19,7 +19,6 @@ from spec_kit_memory.core import decay, long_lines, markdown, tokens
 from spec_kit_memory.core.citations import Code
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Filter, Memory, Presence, Source, State, Tier
-from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import AnchorNotFound, BadParameter, MemoryNotFound, OutOfRange
 from spec_kit_memory.features import budget, code_state, freshness, git_status, remarks
 from spec_kit_memory.features.personal import PERSONAL, is_personal
@@ -28,6 +27,7 @@ from spec_kit_memory.parameter_values import memory_id
 from spec_kit_memory.requests import GetRequest, ListRequest, LoadRequest
 
 _CUT_BYTES = 4  # the newline before a clipped line, and the "…" after it
+_MOST_MEANT = 3  # paths that are named where one was not found
 GET_TOKENS = 25_000  # per call; a longer text is read in parts
 # "42-56", and the forms used by editors, links and lists: L42-L56, 42:56, 42..56, [42, 56].
 _RANGE = re.compile(r"\s*[\[(]?\s*L?(\d{1,9})(?:\s*(-|–|:|,|\.\.|to)\s*L?(\d{0,9}))?\s*[\])]?\s*", re.IGNORECASE)
@@ -101,7 +101,8 @@ def _newest_with(runtime: Runtime, folder: str, anchor_id: str) -> Memory:
     for memory in everything:
         if _has(runtime, memory, anchor_id):
             return memory
-    names = {name for memory in everything for name in _section_names(runtime.store.documents.text(memory.id))}
+    outlines = [markdown.outline(runtime.store.documents.text(memory.id)) for memory in everything]
+    names = {name for document in outlines for name in markdown.section_names(document)}
     raise _no_anchor(f"no memory of {folder}", anchor_id, names)
 
 
@@ -112,13 +113,8 @@ def _has(runtime: Runtime, memory: Memory, anchor_id: str) -> bool:
 def _section(memory: Memory, text: str, anchor_id: str) -> tuple[int, int]:
     section = markdown.find_section(markdown.parse(text), anchor_id)
     if section is None:
-        raise _no_anchor(memory.path, anchor_id, _section_names(text))
+        raise _no_anchor(memory.path, anchor_id, markdown.section_names(markdown.outline(text)))
     return section.first_line, section.last_line
-
-
-def _section_names(text: str) -> set[str]:
-    document = markdown.outline(text)
-    return {anchor.id for anchor in document.anchors} | {heading.slug for heading in document.headings}
 
 
 def _no_anchor(where: str, anchor_id: str, names: Iterable[str]) -> AnchorNotFound:
@@ -163,7 +159,7 @@ def get(runtime: Runtime, request: GetRequest) -> GetAnswer:
     older = freshness.refresh(runtime, stored)
     memory = runtime.store.documents.get(path=stored)
     if memory is None:
-        raise MemoryNotFound(f"{request.path} is not a memory of this workspace", hint=advise("find-paths"))
+        raise _no_memory_at(runtime, request.path, stored)
     whole = runtime.store.documents.text(memory.id)
     every = _lines(whole)
     first, last = _requested_lines(request, len(every))
@@ -186,6 +182,23 @@ def get(runtime: Runtime, request: GetRequest) -> GetAnswer:
     )
 
 
+def _no_memory_at(runtime: Runtime, path: str, stored: str) -> MemoryNotFound:
+    """The error for a path without a memory: why it has none, or which path was probably meant."""
+    unread = next((file for file in runtime.store.care.bad_files() if file.path == stored), None)
+    if unread is not None:
+        return MemoryNotFound(f"{path} is not indexed ({unread.message})", hint=advise("repair-bad-files"))
+    former = runtime.store.documents.get(path=stored, any_presence=True)
+    if former is not None and former.presence is Presence.FORGOTTEN:
+        return MemoryNotFound(f"memory {former.id}, {path}, was deleted", hint=runtime.bring_back)
+    name = re.split(r"[/\\]", path)[-1].casefold()
+    paths = runtime.store.documents.stored().items()
+    meant = [
+        other for other, row in paths if row.presence is Presence.LIVE and other.rpartition("/")[2].casefold() == name
+    ]
+    hint = advise("near-paths", names=tuple(sorted(meant)[:_MOST_MEANT])) if meant else advise("find-paths")
+    return MemoryNotFound(f"{path} is not a memory of this workspace", hint=hint)
+
+
 def _spelled_out(runtime: Runtime, request: GetRequest) -> GetRequest:
     """Resolve a path that is an id, or that includes lines, as in memory/on-call.md:3-9."""
     if id_ := memory_id(request.path):
@@ -201,14 +214,19 @@ def _requested_lines(request: GetRequest, total: int) -> tuple[int, int]:
         lines = request.lines
         parsed = _RANGE.fullmatch(lines)
         if not parsed:
-            raise BadParameter(f"lines is {lines!r}", hint='write it as search shows it, e.g. "42-56"')
+            raise BadParameter(
+                f"lines {lines!r} cannot be read", hint='write them as search shows them, e.g. lines "42-56"'
+            )
         first = int(parsed[1])
         last = int(parsed[3]) if parsed[3] else total if parsed[2] else first
     else:
         first = request.from_ or 1
         last = first + request.count - 1 if request.count else total
     if first < 1 or last < first or first > total:
-        raise OutOfRange(f"lines {first}-{last} are not in 1-{total}", hint=f"the file has {counted(total, 'line')}")
+        hint = advise("read-all-lines", path=request.path, lines=f"1-{total}")
+        if last < first:
+            raise OutOfRange(f"lines {first}-{last} end before they begin", hint=hint)
+        raise OutOfRange(f"lines {first}-{last} are not in 1-{total}", hint=hint)
     return first, min(last, total)
 
 
@@ -269,8 +287,10 @@ def list_(runtime: Runtime, request: ListRequest, *, personal: Runtime | None = 
     advice: tuple[Text, ...] = ()
     if shown_count < total:
         advice = (advise("next-page", count=total - shown_count, offset=shown_count),)
+    elif total and not fitting:
+        advice = (advise("earlier-page", offset=max(0, total - request.limit)),)
     elif total and forgotten:
-        advice = (advise("bring-back-on-page") if runtime.is_team else advise("bring-back"),)
+        advice = (runtime.bring_back,)
     elif not total and not forgotten:
         advice = (_when_empty(runtime, where.spec_folder),)
     if total:

@@ -14,6 +14,7 @@ from spec_kit_memory.core.long_lines import LineLayout
 from spec_kit_memory.core.memory import ContextType, Filter, Memory, Source, State, StoredPassage, Tier
 from spec_kit_memory.core.packing import MemoryBlock, Packed, Piece, Prices, Shown
 from spec_kit_memory.core.ranking import Scored
+from spec_kit_memory.core.wording import title_beside_path
 from spec_kit_memory.features import sessions
 from spec_kit_memory.features.answer_frame import AnswerFrame
 from spec_kit_memory.features.runtime import MAIN_CHECKOUT, OpenedText, Runtime
@@ -24,6 +25,7 @@ from spec_kit_memory.requests import SearchRequest as Request
 OPTIONAL_FIELDS = ("id", "match", "title", "spec_folder", "created_at")
 # If the caller sets no budget, an answer ends at about this many tokens, even if more was found.
 ENOUGH_TOKENS = 1500
+_MOST_NAMES = 10  # of sections, in a hint
 
 
 @dataclass
@@ -48,6 +50,7 @@ class ResultBuilder:
         self._optional: dict[int, dict[str, int]] = {}  # for each result, the sizes of the fields added if they fit
         self.tokens_saved = 0  # tokens saved by sending sections only
         self.sections_left_out = 0  # sections that did not fit
+        self.other_sections: Sequence[str] = ()  # those of the best result, if no result has a requested one
 
     def results(self, candidates: Sequence[RankedMemory], room: int) -> list[Result]:
         self._opened = self.runtime.opened_together([ranked.memory for ranked in candidates])
@@ -310,6 +313,8 @@ class ResultBuilder:
                 0, tokens.count(document.text) - sum(tokens.count(text) for text in sections.values())
             )
             results.append(replace(plain_row, sections=sections))
+        if results and all(len(result.missing_anchors) == len(self.request.anchors) for result in results):
+            self.other_sections = markdown.section_names(self._opened[results[0].id].outline)[:_MOST_NAMES]
         return results
 
     def _lines_were_sent(self, ranked: RankedMemory, first: int, last: int) -> bool:
@@ -434,7 +439,7 @@ def _result_of(ranked: RankedMemory, *, explain: bool, **changes: Any) -> Result
     memory = ranked.memory
     fields: dict[str, Any] = {
         "id": memory.id,
-        "title": memory.title,
+        "title": title_beside_path(memory.title, memory.path),
         "path": memory.path,
         "lines": f"{first}-{last}",
         "text": "",
@@ -470,7 +475,7 @@ def _flat_result_of(
         match=None if (match := ranked.matches.get(passage.id)) is None else round(match, 2),
         source=ranked.memory.source,
         id=ranked.memory.id,
-        title=ranked.memory.title,
+        title=title_beside_path(ranked.memory.title, ranked.memory.path),
         superseded_by=ranked.superseded_by,
         supersedes=ranked.supersedes,
         checkout=_checkout(ranked.memory),

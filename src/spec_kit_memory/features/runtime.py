@@ -418,6 +418,11 @@ class Runtime:
         """Advice on how to undo a change here."""
         return advise("take-back-on-page") if self.is_team else advise("take-back")
 
+    @property
+    def bring_back(self) -> Advice:
+        """Advice on how to bring a deleted memory back."""
+        return advise("bring-back-on-page") if self.is_team else advise("bring-back")
+
     def folder_suggestions(self, name: str) -> Advice:
         """Advice on an empty or unknown spec folder: the names that were probably meant."""
         names = {tally.spec_folder for tally in self.store.documents.tally() if tally.spec_folder}

@@ -25,6 +25,7 @@ from spec_kit_memory.answers import (
 from spec_kit_memory.core import packing, tokens, triggers
 from spec_kit_memory.core.folders import clean_folder, near_folders
 from spec_kit_memory.core.memory import Document
+from spec_kit_memory.core.wording import title_beside_path
 from spec_kit_memory.features import code_state, sessions
 from spec_kit_memory.features import search as searching
 from spec_kit_memory.features.answer_frame import AnswerFrame
@@ -102,6 +103,8 @@ def _packed(runtime: Runtime, request: Request, ranking: Ranking) -> SearchAnswe
         hints.append(advise("name-rules", count=shown_rules.unnamed))
     if builder.sections_left_out:
         hints.append(advise("read-section", count=builder.sections_left_out))
+    if builder.other_sections:
+        hints.append(finding("sections-of-best", sections=tuple(builder.other_sections)))
     return replace(
         frame.answer,
         outcome=_outcome(request, ranking, candidates, len(results)),
@@ -207,7 +210,7 @@ def _outcome(request: Request, ranking: Ranking, results: Sequence[RankedMemory]
         "passages-found" if request.group_by == "passage" else "memories-found",
         shown=shown_count,
         total=ranking.total,
-        title=best.memory.title,
+        title=title_beside_path(best.memory.title, best.memory.path),
         score=f"{best.scored.score:.0f}",
         method=ranking.method,
     )

@@ -154,6 +154,7 @@ FINDINGS: Mapping[str, str] = {
     "nothing-close": "nothing matches closely: these are only the nearest",
     "folder-empty": "no memory is in the spec folder {folder}",
     "folder-empty-near": "no memory is in the spec folder {folder}; there is {near}",
+    "sections-of-best": "no result has a section of that name; the best result has {sections}",
     "no-memory-has-all": "no memory matches all concepts: {concepts!j}",
     "concept-in-none": "{concept!r} in none",
     "concept-in": "{concept!r} is in {best}",

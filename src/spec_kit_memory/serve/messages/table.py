@@ -83,6 +83,8 @@ TABLE: Mapping[str, Words] = {
     "read-merged": _alike("`load({id})` reads it"),
     "list-memories": _alike("list them with `list()`"),
     "list-folders": _alike("list folders with `stats()`"),
+    "read-all-lines": _alike("the whole file is `get({path}, {lines})`"),
+    "earlier-page": _alike("the list ends before that; `offset={offset}` shows the end of it"),
     "next-page": _alike("{count} more: `offset={offset}`"),
     "raise-limit": _alike("{count:more matches|more match}; a larger `limit` shows them"),
     "triggers-held-back": _alike(
@@ -90,6 +92,7 @@ TABLE: Mapping[str, Words] = {
         " archived: {ids}; `load(ID)` reads one"
     ),
     "near-folders": _alike("did you mean {names}?"),
+    "near-paths": _alike("did you mean {names}?"),
     "list-all": _alike("`list()` without a filter shows what is there"),
     "index-workspace": _alike("index the workspace with `index()`"),
     "bring-back": _alike("`undo()` takes back the last delete; `save(file_path=PATH)` brings one file back"),
@@ -183,6 +186,8 @@ TABLE: Mapping[str, Words] = {
     "no-record": _alike("there is no record yet: it begins when files are first indexed, with `index()`"),
     "record-starts": _alike("the record starts at {at}, when files were first indexed; ask for a later `as_of`"),
     # --- checkpoints
+    "free-checkpoint-name": _alike("choose another name, or delete that one first with `checkpoint_delete({name})`"),
+    "all-checkpoints": _alike("`checkpoint_list()` lists those of all folders"),
     "other-checkpoints": _alike("nothing was changed; `checkpoint_list()` shows the others"),
     "make-checkpoint": _alike("make one with `checkpoint_create(NAME)`"),
     "compare-later": _alike("see later what changed since with `checkpoint_diff({name})`"),
@@ -258,7 +263,7 @@ TABLE: Mapping[str, Words] = {
     "move-folder-away": _alike("a folder is in the index's place: move it away and run `index()`"),
     "make-writable": _alike("make the folder writable and run `index()`"),
     "who-holds-locks": _alike("try again; `health()` names the processes that hold locks"),
-    "name-a-file": _alike("name a file that is there; what has no file yet is saved by `save()` with its text"),
+    "name-a-file": _alike("name a file that is there; a text that has no file yet is saved with `save(context=TEXT)`"),
     "check-path": _alike("check the path; `list()` shows what is indexed"),
     "ledger-damaged": _alike("restore index.sqlite from a backup; `ledger_verify()` checks it"),
     "set-dimensions": _alike("set semantic.dimensions to what the model gives, then run `index()`"),
