@@ -7,7 +7,7 @@ import apsw
 import pytest
 
 from spec_kit_memory.core.stemming import stem
-from spec_kit_memory.index.sqlite.text_index import TOKENIZER
+from spec_kit_memory.index.sql.passage_rows import TOKENIZER
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_more_use_never_counts_for_less(count: float, more: float, hours: float)
 
 
 def test_confidence_moves_in_exact_decimal_steps() -> None:
-    confidence = usage.START_CONFIDENCE
+    confidence = Decimal("0.5")
     for _ in range(4):
         confidence = usage.validated(confidence, useful=True)
     assert confidence == Decimal("0.9")

@@ -144,8 +144,7 @@ def test_vectors_are_made_once(pair: tuple[PostgresIndex, PostgresIndex]) -> Non
 def test_spare_vectors_of_another_checkout_are_not_spare(
     pair: tuple[PostgresIndex, PostgresIndex], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from spec_kit_memory.index.postgres import text_index
-    from spec_kit_memory.index.sql import vector_limits
+    from spec_kit_memory.index.sql import passage_rows, vector_limits
 
     monkeypatch.setattr(vector_limits, "SPARE_VECTORS", 0)
     monkeypatch.setattr(vector_limits, "SPARE_SHARE", 0.0)
@@ -154,7 +153,7 @@ def test_spare_vectors_of_another_checkout_are_not_spare(
     embed_all(main)
     branch.documents.put(entry("memory/b.md", "lion"), BY_USER)
     with branch._database.writing() as connection:
-        text_index.prune_spare_vectors(connection)
+        passage_rows.prune_spare_vectors(connection)
     assert len(main.vectors.match([1.0, 1.0, 1.0], Filter(), 10)) == 3
 
 

@@ -96,10 +96,10 @@ def days_since(last_access: datetime | None, own_date: datetime | None, now: dat
     return max(0.0, (now - latest).total_seconds() / _DAY)
 
 
-def expiry(tier: Tier, created_at: datetime | None) -> datetime | None:
+def expiry(tier: Tier, created_at: datetime) -> datetime | None:
     """When a memory of this tier expires automatically. Deprecated memories need no date: search excludes the tier."""
     days = TABLE[tier].expires_days
-    return created_at + timedelta(days=days) if created_at is not None and days else None
+    return created_at.replace(microsecond=0) + timedelta(days=days) if days else None
 
 
 def expired(expires_at: datetime | None, now: datetime) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from spec_kit_memory.advice import Advice, advise, finding
-from spec_kit_memory.core.memory import LedgerEntry, Mutation
+from spec_kit_memory.core.memory import LedgerEntry
 from spec_kit_memory.errors import DatabaseCorrupt
 
 GENESIS = "0" * 64  # the first entry's "previous" hash
@@ -54,11 +54,6 @@ def fields_of(entry: LedgerEntry) -> dict[str, Any]:
         for name in _SINCE_2:
             del plain[name]
     return plain | {"type": str(entry.type), "memory_ids": list(entry.memory_ids)}
-
-
-def entry_from(plain: Mapping[str, Any]) -> LedgerEntry:
-    """The inverse of `fields_of`."""
-    return LedgerEntry(**{**plain, "type": Mutation(plain["type"]), "memory_ids": tuple(plain["memory_ids"])})
 
 
 def chain_hash(entry: LedgerEntry) -> str:

@@ -15,7 +15,7 @@ from typing import Protocol
 from unicodedata import category
 
 from spec_kit_memory.core import tokens
-from spec_kit_memory.core.memory import embedded
+from spec_kit_memory.core.memory import Passage, StoredPassage, embedded
 
 PART_BYTES = 400 * tokens.BYTES_PER_TOKEN  # the longest passage
 LONGEST_LINE_BYTES = 480 * tokens.BYTES_PER_TOKEN  # a slightly longer line stays whole, as other passages do
@@ -106,6 +106,25 @@ def text_of(lines: Sequence[str], passage: _Placed) -> str:
         return text
     stripped = map(str.strip, parts(text))
     return next((part for part in stripped if passage_hash(passage.headings, part) == passage.hash), text)
+
+
+def with_texts(stored: Iterable[StoredPassage], lines: Sequence[str]) -> list[Passage]:
+    """Stored passages with their texts, cut from the lines of their memory."""
+    return [
+        Passage(
+            ordinal=passage.ordinal,
+            first_line=passage.first_line,
+            last_line=passage.last_line,
+            text=text_of(lines, passage),
+            hash=passage.hash,
+            tokens=passage.tokens,
+            anchor=passage.anchor,
+            headings=passage.headings,
+            speaker=passage.speaker,
+            question=passage.question,
+        )
+        for passage in stored
+    ]
 
 
 class LineLayout:

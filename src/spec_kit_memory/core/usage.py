@@ -11,8 +11,6 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from threading import Lock
 
-START_CONFIDENCE = Decimal("0.5")
-
 _USEFUL = Decimal("0.1")
 _NOT_USEFUL = Decimal("0.05")
 _PROMOTE_CONFIDENCE = Decimal("0.9")

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from urllib.parse import quote
 
 from spec_kit_memory.advice import finding
-from spec_kit_memory.core import dates, markdown, passages, phrases, redact
+from spec_kit_memory.core import dates, decay, markdown, passages, phrases, redact
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import (
     CHAT,
@@ -163,7 +163,7 @@ def resolve(
         context_type=front.context_type or settings.default_context_type,
         triggers=front.triggers if trusted else (),
         created_at=created_at,
-        expires_at=front.expires_at or _expiry(tier, created_at),
+        expires_at=front.expires_at or decay.expiry(tier, created_at),
         session_id=front.session_id,
         channel=front.channel,
     )
@@ -186,11 +186,6 @@ def _tier(
 
 def _moment(time_ns: int) -> datetime:
     return _EPOCH + timedelta(microseconds=time_ns // 1000)
-
-
-def _expiry(tier: Tier, created_at: datetime) -> datetime | None:
-    days = TABLE[tier].expires_days if tier is Tier.TEMPORARY else None
-    return None if days is None else created_at.replace(microsecond=0) + timedelta(days=days)
 
 
 def chat_path(conversation_id: str, *, scope: Scope) -> str:

@@ -111,22 +111,9 @@ def _index(source: Index, old: TransferSource, new: Target) -> None:
         memory = dict(zip((name.strip() for name in TABLES[1].columns.split(",")), row, strict=True))
         stored = source.documents.passages(memory_ids=[memory["id"]])
         lines = rows.unpack(texts[memory["content_hash"]]).split("\n") if memory["content_hash"] in texts else []
-        passages = [
-            Passage(
-                ordinal=row.ordinal,
-                first_line=row.first_line,
-                last_line=row.last_line,
-                text=long_lines.text_of(lines, row),
-                hash=row.hash,
-                tokens=row.tokens,
-                anchor=row.anchor,
-                headings=row.headings,
-                speaker=row.speaker,
-                question=row.question,
-            )
-            for row in stored
-        ]
-        new.index(memory["id"], memory["title"], passages, live=memory["presence"] == "live")
+        new.index(
+            memory["id"], memory["title"], long_lines.with_texts(stored, lines), live=memory["presence"] == "live"
+        )
 
 
 def _compare(old: TransferSource, new: Target) -> None:

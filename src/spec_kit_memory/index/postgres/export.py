@@ -9,6 +9,7 @@ from spec_kit_memory.core.memory import Passage
 from spec_kit_memory.errors import DatabaseUnusable
 from spec_kit_memory.index.postgres import text_index
 from spec_kit_memory.index.postgres.connection import Connection
+from spec_kit_memory.index.sql import passage_rows
 from spec_kit_memory.index.sql.dialect import first
 from spec_kit_memory.index.transfer import TransferTable
 
@@ -48,7 +49,7 @@ class PostgresTables:
         self._connection.executemany(sql, values)
 
     def index(self, memory_id: int, title: str, passages: Sequence[Passage], *, live: bool) -> None:
-        text_index.index(self._connection, memory_id, title, passages, keep=False)
+        passage_rows.index(self._connection, memory_id, title, passages, keep=False)
         if not live:
             text_index.hide(self._connection, memory_id)
 

@@ -15,10 +15,9 @@ from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Change, Event, Mutation
 from spec_kit_memory.index import record_check, rows
 from spec_kit_memory.index.contract import Index, Rebuilt, TableReport
-from spec_kit_memory.index.postgres import text_index
 from spec_kit_memory.index.postgres.connection import Connection, Database
 from spec_kit_memory.index.postgres.view import PostgresShared
-from spec_kit_memory.index.sql import dialect
+from spec_kit_memory.index.sql import dialect, passage_rows
 from spec_kit_memory.index.sql.dialect import fetch, first
 from spec_kit_memory.index.sql.record import Record
 from spec_kit_memory.index.sql.recorded import Recorded
@@ -124,4 +123,4 @@ def _show_again(connection: Connection, memory_id: int) -> None:
         sql = "SELECT text FROM content WHERE project_id = @p AND hash = ?"
         blob = connection.execute(sql, (memory.content_hash,)).get
         if blob is not None:
-            text_index.reindex_passages(connection, memory_id, memory.title, rows.unpack(blob))
+            passage_rows.reindex_passages(connection, memory_id, memory.title, rows.unpack(blob))

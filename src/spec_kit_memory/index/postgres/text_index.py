@@ -19,37 +19,10 @@ from spec_kit_memory.core.memory import Passage, embedded
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.postgres import real_array
 from spec_kit_memory.index.sql import vector_limits
-from spec_kit_memory.index.sql.dialect import first
-from spec_kit_memory.index.sql.passage_rows import (
-    TOKENIZER,
-    cut,
-    has_same_words,
-    headings,
-    stored_for,
-    update_places,
-    with_texts,
-)
+from spec_kit_memory.index.sql.passage_rows import TOKENIZER, headings
 
 if TYPE_CHECKING:
     from spec_kit_memory.index.postgres.connection import Connection
-
-__all__ = [
-    "BUCKET",
-    "add",
-    "attach_vectors",
-    "cut",
-    "hide",
-    "index",
-    "index_words",
-    "prune_failures",
-    "prune_spare_vectors",
-    "refresh_status",
-    "reindex_passages",
-    "stored_for",
-    "tokens",
-    "vector_from",
-    "vector_text",
-]
 
 BUCKET = 512  # passages packed in one row: small enough to append to, large enough to read many at once
 _MOST_TIMES = 65_535
@@ -72,26 +45,7 @@ def tokens(text: str, *, query: bool = False) -> tuple[str, ...]:
     return tuple(words)
 
 
-def index(connection: Connection, memory_id: int, title: str, passages: Sequence[Passage], *, keep: bool) -> None:
-    """Make these the memory's passages. `keep`: the title is the same, so unchanged words may keep their ids."""
-    old = stored_for(connection, memory_id)
-    if keep and has_same_words(old, passages):
-        update_places(connection, old, passages)
-    else:
-        if old:
-            _remove(connection, memory_id)
-        _insert(connection, memory_id, title, passages)
-        prune_failures(connection, {passage.hash for passage in old})
-    refresh_status(connection, [memory_id])
-
-
-def add(connection: Connection, memory_id: int, title: str, passages: Sequence[Passage]) -> None:
-    """The passages of a memory that is new."""
-    _insert(connection, memory_id, title, passages)
-    refresh_status(connection, [memory_id])
-
-
-def _insert(connection: Connection, memory_id: int, title: str, passages: Sequence[Passage]) -> None:
+def insert(connection: Connection, memory_id: int, title: str, passages: Sequence[Passage]) -> None:
     from spec_kit_memory.core import words
 
     if not passages:
@@ -158,51 +112,15 @@ def _write_postings(connection: Connection) -> None:
     )
 
 
-def _remove(connection: Connection, memory_id: int) -> None:
+def remove(connection: Connection, memory_id: int) -> None:
     connection.execute("DELETE FROM passage WHERE project_id = @p AND memory_id = ?", (memory_id,))
 
 
 def hide(connection: Connection, memory_id: int) -> None:
-    """Remove a memory from search. Its passages stay, so that its vectors stay and it can return without its file."""
     connection.execute('DELETE FROM "trigger" WHERE project_id = @p AND memory_id = ?', (memory_id,))
 
 
-def reindex_passages(connection: Connection, memory_id: int, title: str, text: str) -> None:
-    """Index the stored passages again under new ids, after the memory returned or its title changed."""
-    passages = with_texts(connection, memory_id, text)
-    _remove(connection, memory_id)
-    _insert(connection, memory_id, title, passages)
-    refresh_status(connection, [memory_id])
-
-
 # --- vectors
-
-
-def prune_failures(connection: Connection, hashes: set[str]) -> None:
-    """Delete embedding failures of texts that no passage has any more."""
-    if not hashes:
-        return
-    with connection.within(*connection.checkouts()):
-        connection.execute(
-            "DELETE FROM failure WHERE project_id = @p AND hash = ANY(?::text[])"
-            " AND NOT EXISTS (SELECT 1 FROM passage WHERE passage.project_id = @p AND passage.hash = failure.hash)",
-            (sorted(hashes),),
-        )
-
-
-def prune_spare_vectors(connection: Connection) -> None:
-    """Delete the oldest unused vectors. The newest stay, so that switching branches back needs no new embedding."""
-    with connection.within(*connection.checkouts()):
-        vectors = first(connection, "SELECT count(*) FROM vector WHERE project_id = @p")[0]
-        passages = first(connection, "SELECT count(*) FROM passage WHERE project_id = @p")[0]
-        most = int(passages * (1 + vector_limits.SPARE_SHARE)) + vector_limits.SPARE_VECTORS
-        if vectors > most:
-            connection.execute(
-                "DELETE FROM vector WHERE project_id = @p AND id IN (SELECT id FROM vector WHERE project_id = @p"
-                " AND NOT EXISTS (SELECT 1 FROM passage WHERE passage.project_id = @p AND passage.hash = vector.hash)"
-                " ORDER BY id LIMIT ?)",
-                (vectors - most,),
-            )
 
 
 def attach_vectors(connection: Connection, vectors: Mapping[str, tuple[bytes, bytes | None]]) -> int:

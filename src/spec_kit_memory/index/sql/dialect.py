@@ -51,24 +51,16 @@ class Elsewhere:
 class TextIndex(Protocol):
     """The functions of an engine's module `text_index`; each takes the engine's own connection."""
 
-    def index(self, connection: Any, memory_id: int, title: str, passages: Sequence[Passage], *, keep: bool) -> None:
-        """Replace a memory's passages. `keep`: the title is the same, so unchanged passages may keep their ids."""
+    def insert(self, connection: Any, memory_id: int, title: str, passages: Sequence[Passage]) -> None:
+        """Index these passages of a memory under new ids."""
         ...
 
-    def add(self, connection: Any, memory_id: int, title: str, passages: Sequence[Passage]) -> None:
-        """Index the passages of a new memory."""
+    def remove(self, connection: Any, memory_id: int) -> None:
+        """Delete the passages of a memory."""
         ...
 
     def hide(self, connection: Any, memory_id: int) -> None:
         """Remove a memory from search but keep its passages, so that it can return without its file."""
-        ...
-
-    def reindex_passages(self, connection: Any, memory_id: int, title: str, text: str) -> None:
-        """Index the stored passages again under new ids: the memory returned, or its title changed."""
-        ...
-
-    def prune_spare_vectors(self, connection: Any) -> None:
-        """Delete the oldest unused vectors above the limits in `vector_limits`."""
         ...
 
     def attach_vectors(self, connection: Any, vectors: Mapping[str, tuple[bytes, bytes | None]]) -> int:

@@ -32,7 +32,7 @@ from spec_kit_memory.core.scope import allows
 from spec_kit_memory.errors import OutsideScope
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.contract import NO_CITATIONS, NO_STAMPS, BadFile, PutResult
-from spec_kit_memory.index.sql import declared_links, new_document
+from spec_kit_memory.index.sql import declared_links, new_document, passage_rows
 from spec_kit_memory.index.sql.dialect import Connection, Elsewhere, fetch, first, upsert
 from spec_kit_memory.index.sql.queries import Queries, not_found
 from spec_kit_memory.index.sql.recorder import Recorder, load
@@ -104,7 +104,7 @@ class Documents(Queries):
 
             record_citations(connection, cited)
             if cited:  # texts changed
-                connection.text_index.prune_spare_vectors(connection)
+                passage_rows.prune_spare_vectors(connection)
 
     def _allows_path(self, path: str) -> bool:
         return allows(self._scope, path=path, owner=owner_of(path), project=None)
@@ -167,7 +167,7 @@ class Documents(Queries):
                 "SELECT text FROM content WHERE content.project_id = @p AND hash = ?", (memory.content_hash,)
             ).get
             set_attributes(connection, memory_id)
-            connection.text_index.reindex_passages(connection, memory_id, memory.title, rows.unpack(blob))
+            passage_rows.reindex_passages(connection, memory_id, memory.title, rows.unpack(blob))
             declared_links.resolve_claims_to(connection, memory_id)
             return recorder.entry(Mutation.RESTORE, memory, memory_id, event=Event.ADD)
 
@@ -392,7 +392,7 @@ def _index(
     released = _release(connection, memory_id, entry.fingerprint)
     attributes = set_attributes(connection, memory_id, triggers_live=True)
     same_title = before is not None and before.presence is Presence.LIVE and before.title == attributes.title
-    connection.text_index.index(connection, memory_id, attributes.title, entry.passages, keep=same_title)
+    passage_rows.index(connection, memory_id, attributes.title, entry.passages, keep=same_title)
     if before or entry.document.front.links:
         declared_links.replace(connection, memory_id, entry.path, entry.document.front.links)
     declared_links.resolve_claims_to(connection, memory_id, old=before)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from spec_kit_memory.core.memory import Entry, Event, Memory, Mutation, Presence, VectorStatus
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.contract import PutResult
+from spec_kit_memory.index.sql import passage_rows
 from spec_kit_memory.index.sql.dialect import Connection, first, upsert
 from spec_kit_memory.index.sql.recorder import Recorder
 
@@ -66,7 +67,7 @@ def index(connection: Connection, recorder: Recorder, entry: Entry) -> PutResult
         'INSERT INTO "trigger" (project_id, memory_id, phrase) VALUES (@p, ?, ?) ON CONFLICT DO NOTHING',
         [(memory_id, phrase) for phrase in plain["triggers"]],
     )
-    connection.text_index.add(connection, memory_id, attributes.title, entry.passages)
+    passage_rows.add(connection, memory_id, attributes.title, entry.passages)
     after = Memory(
         id=memory_id, path=entry.path, source=entry.source, spec_folder=entry.spec_folder, attributes=attributes,
         presence=Presence.LIVE, fingerprint=entry.fingerprint, content_hash=entry.content_hash,

@@ -35,7 +35,7 @@ from spec_kit_memory.core.scope import session_namespace
 from spec_kit_memory.errors import BadParameter, OutOfRange, SelfLink
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.contract import UNCHANGED, Unchanged
-from spec_kit_memory.index.sql import conditions, declared_links
+from spec_kit_memory.index.sql import conditions, declared_links, passage_rows
 from spec_kit_memory.index.sql.dialect import Connection, fetch, upsert
 from spec_kit_memory.index.sql.documents import require, set_attributes
 from spec_kit_memory.index.sql.recorder import Recorder, load
@@ -407,7 +407,7 @@ def _apply(connection: Connection, recorder: Recorder, before: Memory) -> None:
         blob = connection.execute(
             "SELECT text FROM content WHERE content.project_id = @p AND hash = ?", (before.content_hash,)
         ).get
-        connection.text_index.reindex_passages(connection, before.id, after.title, rows.unpack(blob))
+        passage_rows.reindex_passages(connection, before.id, after.title, rows.unpack(blob))
         declared_links.resolve_claims_to(connection, before.id, old=before)
 
 

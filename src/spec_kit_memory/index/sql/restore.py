@@ -28,7 +28,7 @@ from spec_kit_memory.errors import OutsideScope, RestoreFailed
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.contract import EVERYTHING, NO_PRESENCES
 from spec_kit_memory.index.snapshot_check import HINT, Plan, SavedMemory, micros, read
-from spec_kit_memory.index.sql import conditions, declared_links, documents, new_document
+from spec_kit_memory.index.sql import conditions, declared_links, documents, new_document, passage_rows
 from spec_kit_memory.index.sql.dialect import Connection, fetch, first, upsert
 from spec_kit_memory.index.sql.record import PUT_SESSION, link_of
 from spec_kit_memory.index.sql.recorder import Recorder, load
@@ -243,7 +243,7 @@ class _Restore:
         self._aliases(row, memory_id)
         attributes = documents.set_attributes(connection, memory_id, triggers_live=True)
         keep = before is not None and before.presence is Presence.LIVE and before.title == attributes.title
-        connection.text_index.index(connection, memory_id, attributes.title, saved.passages, keep=keep)
+        passage_rows.index(connection, memory_id, attributes.title, saved.passages, keep=keep)
         declared_links.replace(connection, memory_id, row["path"], saved.claims)
         declared_links.resolve_claims_to(connection, memory_id, old=before)
         alive = before is not None and before.presence is Presence.LIVE

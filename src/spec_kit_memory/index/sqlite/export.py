@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from spec_kit_memory.core.memory import Passage
+from spec_kit_memory.index.sql import passage_rows
 from spec_kit_memory.index.sql.dialect import first
 from spec_kit_memory.index.sqlite import text_index
 from spec_kit_memory.index.sqlite.connection import Connection
@@ -35,7 +36,7 @@ class SqliteTables:
         self._connection.executemany(f"INSERT INTO {table.name} ({table.columns}) VALUES ({marks})", values)
 
     def index(self, memory_id: int, title: str, passages: Sequence[Passage], *, live: bool) -> None:
-        text_index.index(self._connection, memory_id, title, passages, keep=False)
+        passage_rows.index(self._connection, memory_id, title, passages, keep=False)
         if not live:
             text_index.hide(self._connection, memory_id)
 

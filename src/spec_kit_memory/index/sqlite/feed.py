@@ -13,8 +13,8 @@ from spec_kit_memory.index import rows
 from spec_kit_memory.index.arrays.feed import Counters, Lookups, MemoryPlace, MemoryRow, PassageArrays, Wanted
 from spec_kit_memory.index.sql import conditions
 from spec_kit_memory.index.sql.dialect import fetch, first
+from spec_kit_memory.index.sql.passage_rows import TOKENIZER
 from spec_kit_memory.index.sqlite.connection import Connection, Database
-from spec_kit_memory.index.sqlite.text_index import TOKENIZER
 
 if TYPE_CHECKING:
     import numpy as np

@@ -19,7 +19,7 @@ from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Change, Event, LedgerEntry, Memory, Mutation
 from spec_kit_memory.index import record_check, rows
 from spec_kit_memory.index.contract import Index, Rebuilt
-from spec_kit_memory.index.sql import dialect
+from spec_kit_memory.index.sql import dialect, passage_rows
 from spec_kit_memory.index.sql.dialect import fetch, first
 from spec_kit_memory.index.sql.record import Record
 from spec_kit_memory.index.sql.recorded import Recorded
@@ -139,7 +139,7 @@ class Care(Repairs):
                 connection.execute("DELETE FROM passage WHERE memory_id = ?", (memory_id,))
                 connection.execute("DELETE FROM document WHERE memory_id = ?", (memory_id,))
             elif memory.presence == "live":
-                connection.text_index.reindex_passages(connection, memory_id, memory.title, rows.unpack(blob))
+                passage_rows.reindex_passages(connection, memory_id, memory.title, rows.unpack(blob))
             recorder.entry(Mutation.REINDEX, memory, memory_id, event=Event.UPDATE)
         false = [row[0] for row in fetch(connection, _FALSE_TRIGGERS)]
         connection.execute('DELETE FROM "trigger" WHERE memory_id IN @list(?)', (false,))

@@ -35,6 +35,7 @@ from spec_kit_memory.core.memory import (
 from spec_kit_memory.core.operation import Repair
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.contract import TableReport
+from spec_kit_memory.index.sql import passage_rows
 from spec_kit_memory.index.sql.dialect import fetch, first
 from spec_kit_memory.index.sql.documents import set_attributes
 from spec_kit_memory.index.sqlite import log, schema, text_index
@@ -599,7 +600,7 @@ def _index(
     marks = ", ".join(f":{name}" for name in values)
     connection.execute(f"INSERT INTO document ({', '.join(values)}) VALUES ({marks})", values)
     set_attributes(connection, id_)
-    text_index.index(connection, id_, title, pieces, keep=False)
+    passage_rows.index(connection, id_, title, pieces, keep=False)
     if presence != Presence.LIVE:
         text_index.hide(connection, id_)
 

@@ -6,7 +6,6 @@ gets a new id. Caches of other processes rely on it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,54 +15,15 @@ from spec_kit_memory.core.memory import Passage, VectorStatus, embedded
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.sql import vector_limits
 from spec_kit_memory.index.sql.dialect import first
-from spec_kit_memory.index.sql.passage_rows import (
-    TOKENIZER,
-    cut,
-    has_same_words,
-    headings,
-    stored_for,
-    update_places,
-    with_texts,
-)
+from spec_kit_memory.index.sql.passage_rows import TOKENIZER, headings
 
 if TYPE_CHECKING:
     from spec_kit_memory.index.sqlite.connection import Connection
 
-__all__ = [
-    "TOKENIZER",
-    "add",
-    "attach_vectors",
-    "cut",
-    "hide",
-    "index",
-    "prune_failures",
-    "prune_spare_vectors",
-    "refresh_status",
-    "reindex_passages",
-    "stored_for",
-]
+_UNINDEX = "DELETE FROM passage_fts WHERE rowid IN (SELECT id FROM passage WHERE memory_id = ?)"
 
 
-def index(connection: Connection, memory_id: int, title: str, passages: Sequence[Passage], *, keep: bool) -> None:
-    """Make these the memory's passages. `keep`: the title is the same, so unchanged words may keep their ids."""
-    old = stored_for(connection, memory_id)
-    if keep and has_same_words(old, passages):
-        update_places(connection, old, passages)
-    else:
-        if old:
-            remove(connection, memory_id, keep_passages=False)
-        _insert(connection, memory_id, title, passages)
-        prune_failures(connection, {passage.hash for passage in old})
-    refresh_status(connection, [memory_id])
-
-
-def add(connection: Connection, memory_id: int, title: str, passages: Sequence[Passage]) -> None:
-    """The passages of a memory that is new."""
-    _insert(connection, memory_id, title, passages)
-    refresh_status(connection, [memory_id])
-
-
-def _insert(connection: Connection, memory_id: int, title: str, passages: Sequence[Passage]) -> None:
+def insert(connection: Connection, memory_id: int, title: str, passages: Sequence[Passage]) -> None:
     from spec_kit_memory.core import words
 
     tokenizer = connection.fts5_tokenizer(*TOKENIZER)
@@ -88,56 +48,21 @@ def _insert(connection: Connection, memory_id: int, title: str, passages: Sequen
     connection.executemany("INSERT INTO passage_fts (rowid, title, body) VALUES (?, ?, ?)", indexed)
 
 
+def remove(connection: Connection, memory_id: int) -> None:
+    connection.execute(_UNINDEX, (memory_id,))
+    connection.execute("DELETE FROM passage WHERE memory_id = ?", (memory_id,))
+
+
+def hide(connection: Connection, memory_id: int) -> None:
+    connection.execute(_UNINDEX, (memory_id,))
+    connection.execute('DELETE FROM "trigger" WHERE memory_id = ?', (memory_id,))
+
+
 def _length(tokenizer: apsw.FTS5Tokenizer, text: str) -> int:
     tokens: Any = tokenizer(
         text.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False
     )
     return len(tokens)
-
-
-def remove(connection: Connection, memory_id: int, *, keep_passages: bool) -> None:
-    """Remove a memory from the full text index, and its passages unless they are kept for their vectors."""
-    connection.execute(
-        "DELETE FROM passage_fts WHERE rowid IN (SELECT id FROM passage WHERE memory_id = ?)", (memory_id,)
-    )
-    if not keep_passages:
-        connection.execute("DELETE FROM passage WHERE memory_id = ?", (memory_id,))
-
-
-def hide(connection: Connection, memory_id: int) -> None:
-    """Remove a memory from search. Its passages stay, so that its vectors stay and it can return without its file."""
-    remove(connection, memory_id, keep_passages=True)
-    connection.execute('DELETE FROM "trigger" WHERE memory_id = ?', (memory_id,))
-
-
-def reindex_passages(connection: Connection, memory_id: int, title: str, text: str) -> None:
-    """Index the stored passages again under new ids, after the memory returned or its title changed."""
-    passages = with_texts(connection, memory_id, text)
-    remove(connection, memory_id, keep_passages=False)
-    _insert(connection, memory_id, title, passages)
-    refresh_status(connection, [memory_id])
-
-
-def prune_failures(connection: Connection, hashes: set[str]) -> None:
-    """Delete embedding failures of texts that no passage has any more."""
-    if hashes:
-        connection.execute(
-            "DELETE FROM failure WHERE hash IN (SELECT value FROM json_each(?))"
-            " AND NOT EXISTS (SELECT 1 FROM passage WHERE hash = failure.hash)",
-            (json.dumps(sorted(hashes)),),
-        )
-
-
-def prune_spare_vectors(connection: Connection) -> None:
-    """Delete the oldest unused vectors. The newest stay, so that switching branches back needs no new embedding."""
-    vectors = first(connection, "SELECT count(*) FROM vector")[0]
-    most = (
-        int(first(connection, "SELECT count(*) FROM passage")[0] * (1 + vector_limits.SPARE_SHARE))
-        + vector_limits.SPARE_VECTORS
-    )
-    if vectors > most:
-        unused = "SELECT id FROM vector WHERE NOT EXISTS (SELECT 1 FROM passage WHERE hash = vector.hash)"
-        connection.execute(f"DELETE FROM vector WHERE id IN ({unused} ORDER BY id LIMIT ?)", (vectors - most,))
 
 
 def attach_vectors(connection: Connection, vectors: Mapping[str, tuple[bytes, bytes | None]]) -> int:
