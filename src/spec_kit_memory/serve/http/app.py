@@ -36,7 +36,8 @@ from spec_kit_memory.serve.page.access import PageAccess
 from spec_kit_memory.settings.own_folders import personal_vault
 
 if TYPE_CHECKING:
-    from mcp.server.transport_security import TransportSecuritySettings
+    from mcp.server.lowlevel import Server
+    from starlette.routing import Route
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from spec_kit_memory.serve.http.sign_in import TokenChecker
@@ -65,7 +66,6 @@ def application(
     """
     from spec_kit_memory.serve.mcp.server import build_server
 
-    security = transport_security(own_names(host, allowed_hosts))
     if checker:
         from spec_kit_memory.serve.http import sign_in
 
@@ -73,30 +73,29 @@ def application(
         routes = sign_in.SignIn.routes(checker.issuer, checker.audience)
     else:
         server, routes = build_server(live, lean=lean), []
-    app: ASGIApp = server.streamable_http_app(
-        streamable_http_path=PATH,
-        transport_security=security,
-        host=host,
-        session_idle_timeout=SESSION_IDLE_SECONDS,
-        max_sessions=MOST_SESSIONS,
-        max_request_body_size=LARGEST_BODY_BYTES,
-        custom_starlette_routes=routes,
-    )
+    app = mcp_app(server, host, allowed_hosts, routes)
     guarded: ASGIApp = BearerToken(app, token) if token else app
     if checker:
         guarded = sign_in.SignIn(app, checker, audience=checker.audience, largest_body_bytes=LARGEST_BODY_BYTES)
     return _PathRouter(guarded, live, page) if page else guarded
 
 
-def transport_security(names: Sequence[str]) -> TransportSecuritySettings:
-    """The SDK's check of the Host and Origin headers, for these host names on any port."""
+def mcp_app(server: Server[Any], host: str, allowed_hosts: Sequence[str], routes: list[Route]) -> ASGIApp:
+    """MCP over HTTP. The SDK checks the Host and Origin headers: these host names are allowed, on any port."""
     from mcp.server.transport_security import TransportSecuritySettings
 
-    return TransportSecuritySettings(
-        allowed_hosts=[form for name in names for form in (name, f"{name}:*")],
-        allowed_origins=[
-            f"{scheme}://{name}{end}" for scheme in ("http", "https") for name in names for end in ("", ":*")
-        ],
+    names = own_names(host, allowed_hosts)
+    origins = [f"{scheme}://{name}{end}" for scheme in ("http", "https") for name in names for end in ("", ":*")]
+    return server.streamable_http_app(
+        streamable_http_path=PATH,
+        transport_security=TransportSecuritySettings(
+            allowed_hosts=[form for name in names for form in (name, f"{name}:*")], allowed_origins=origins
+        ),
+        host=host,
+        session_idle_timeout=SESSION_IDLE_SECONDS,
+        max_sessions=MOST_SESSIONS,
+        max_request_body_size=LARGEST_BODY_BYTES,
+        custom_starlette_routes=routes,
     )
 
 
@@ -162,7 +161,12 @@ def serve_http(
         otherwise_signed_in=bool(issuer),
         environ=os.environ,
     )
-    checker = _checker(issuer, audience, scope=scope, no_token=no_token, token=token)
+    if issuer and audience and (no_token or scope.user is not None):
+        other = "--no-token" if no_token else "isolation.userId"
+        raise BadParameter(
+            f"{other} contradicts --issuer: who asks is said by each access token.", hint="Leave one of them out."
+        )
+    checker = checker_of(issuer, audience, static_token=token.value if token else None)
     if checker:
         allowed_hosts = [*allowed_hosts, urlsplit(checker.audience).hostname or ""]
     listening = listen(host, port)
@@ -270,9 +274,7 @@ def _scope(root: Path, flags: Mapping[str, object]) -> MemoryScope:
         return MemoryScope()  # every call reports the invalid settings
 
 
-def _checker(
-    issuer: str | None, audience: str | None, *, scope: MemoryScope, no_token: bool, token: Token | None
-) -> TokenChecker | None:
+def checker_of(issuer: str | None, audience: str | None, **more: Any) -> TokenChecker | None:
     """The checker of access tokens; None for a server without sign-in."""
     if not issuer and not audience:
         return None
@@ -281,16 +283,10 @@ def _checker(
             "Sign-in needs both --issuer and --audience.",
             hint="Name the authorization server, and this server's own address as clients use it (…/mcp).",
         )
-    if no_token or scope.user is not None:
-        other = "--no-token" if no_token else "isolation.userId"
-        raise BadParameter(
-            f"{other} contradicts --issuer: who asks is said by each access token.", hint="Leave one of them out."
-        )
     from spec_kit_memory.serve.http.issuer import Issuer, checked_url
     from spec_kit_memory.serve.http.sign_in import TokenChecker
 
-    audience = checked_url(audience, option="--audience")
-    return TokenChecker(Issuer(issuer), audience, static_token=token.value if token else None)
+    return TokenChecker(Issuer(issuer), checked_url(audience, option="--audience"), **more)
 
 
 def _announce(

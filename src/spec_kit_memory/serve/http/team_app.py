@@ -28,16 +28,7 @@ from spec_kit_memory import settings as settings_module
 from spec_kit_memory.core import jsonc
 from spec_kit_memory.core.loopback import is_loopback
 from spec_kit_memory.errors import BadParameter, DatabaseBusy, DatabaseUnusable, FileMissing, MissingParameter
-from spec_kit_memory.serve.http.app import (
-    LARGEST_BODY_BYTES,
-    MOST_SESSIONS,
-    PATH,
-    SESSION_IDLE_SECONDS,
-    listen,
-    own_names,
-    run,
-    transport_security,
-)
+from spec_kit_memory.serve.http.app import LARGEST_BODY_BYTES, PATH, checker_of, listen, mcp_app, own_names, run
 from spec_kit_memory.serve.http.metrics import JsonLines, Measured, Metrics
 from spec_kit_memory.serve.http.open_projects import OpenProjects
 from spec_kit_memory.serve.http.team_sign_in import ServedNames, TeamChecker, access_of
@@ -119,15 +110,8 @@ def team_application(
     from spec_kit_memory.serve.mcp.team_server import build_team_server
 
     server = build_team_server(team.projects, access_of=access_of, lean=lean)
-    mcp: ASGIApp = server.streamable_http_app(
-        streamable_http_path=PATH,
-        transport_security=transport_security(own_names(host, allowed_hosts)),
-        host=host,
-        session_idle_timeout=SESSION_IDLE_SECONDS,
-        max_sessions=MOST_SESSIONS,
-        max_request_body_size=LARGEST_BODY_BYTES,
-        custom_starlette_routes=SignIn.routes(jwt.issuer, jwt.audience) if jwt else [],
-    )
+    routes = SignIn.routes(jwt.issuer, jwt.audience) if jwt else []
+    mcp = mcp_app(server, host, allowed_hosts, routes)
     audience = jwt.audience if jwt else None
     signed_in = SignIn(mcp, team.checker, audience=audience, largest_body_bytes=LARGEST_BODY_BYTES)
     return Measured(_TeamRouter(signed_in, _service_routes(team), page), team.metrics, kind_of=_kind)
@@ -227,7 +211,7 @@ def serve_team(
             "A team server needs PostgreSQL.", hint="Name it: --index postgresql://HOST/DATABASE, or index.url."
         )
     grants = _grants(rights)
-    jwt = _jwt(issuer, audience, grants)
+    jwt = checker_of(issuer, audience, kept_claims=frozenset(grant.claim for grant in grants))
     if rights and jwt is None:
         raise BadParameter("--rights maps claims, and no issuer gives any.", hint="Add --issuer and --audience.")
     team = Team(TeamDatabase(settings.index.url), settings, jwt=jwt, grants=grants)
@@ -279,21 +263,6 @@ def _grants(path: str | None) -> tuple[Grant, ...]:
         return read_grants(jsonc.read(Path(path).read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise FileMissing(f"The rights in {path!r} cannot be read: {error}.", hint="Name a JSON file.") from error
-
-
-def _jwt(issuer: str | None, audience: str | None, grants: Sequence[Grant]) -> TokenChecker | None:
-    if not issuer and not audience:
-        return None
-    if not issuer or not audience:
-        raise MissingParameter(
-            "Sign-in needs both --issuer and --audience.",
-            hint="Name the authorization server, and this server's own address as clients use it (…/mcp).",
-        )
-    from spec_kit_memory.serve.http.issuer import Issuer, checked_url
-    from spec_kit_memory.serve.http.sign_in import TokenChecker
-
-    claims = frozenset(grant.claim for grant in grants)
-    return TokenChecker(Issuer(issuer), checked_url(audience, option="--audience"), kept_claims=claims)
 
 
 def _page(team: Team, host: str, port: int, allowed_hosts: Sequence[str]) -> ASGIApp | None:
