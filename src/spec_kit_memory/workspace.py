@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
-from spec_kit_memory import answers, filesystem, page_answers, requests
+from spec_kit_memory import answers, features, filesystem, page_answers, requests
 from spec_kit_memory import settings as settings_module
 from spec_kit_memory.advice import Text, about_personal, advise, outcome
 from spec_kit_memory.caller import Caller, process_caller
@@ -313,19 +313,15 @@ class Workspace:
     @_takes(requests.SearchRequest)
     def search(self, request: requests.SearchRequest) -> answers.SearchAnswer:
         """The memories that answer a question, best first, within a token budget."""
-        from spec_kit_memory.features import search_answer
-
-        find = search_answer.search
+        find = features.search_answer.search
         if request.as_of:
-            from spec_kit_memory.features import past
-
-            find = past.search
+            find = features.past.search
         if self.personal is None:
             return find(self._runtime, request)
         budget = request.max_tokens or self.settings.search.max_tokens
         personal_request = personal.share(request, budget)
         if request.as_of:
-            personal_request = personal_request.replace(as_of=past.moment(self._runtime, request.as_of))
+            personal_request = personal_request.replace(as_of=features.past.moment(self._runtime, request.as_of))
         own = find(self.personal._runtime, personal_request)
         if not personal.answers(own) and not own.constitutional:
             return find(self._runtime, request)
@@ -336,245 +332,183 @@ class Workspace:
     @_takes(requests.LoadRequest)
     def load(self, request: requests.LoadRequest) -> answers.LoadAnswer:
         """One memory's text or section; the newest of a spec folder without an id."""
-        from spec_kit_memory.features import read
-
-        return read.load(self._runtime, request)
+        return features.read.load(self._runtime, request)
 
     @_takes(requests.GetRequest)
     def get(self, request: requests.GetRequest) -> answers.GetAnswer:
         """The given lines of a memory."""
-        from spec_kit_memory.features import read
-
-        return read.get(self._runtime, request)
+        return features.read.get(self._runtime, request)
 
     @_takes(requests.ListRequest)
     def list(self, request: requests.ListRequest) -> answers.ListAnswer:
         """Memories, newest first unless `sort_by` is given; with `forgotten`, those that were deleted on request."""
-        from spec_kit_memory.features import read
-
-        return read.list_(self._runtime, request, personal=self.personal._runtime if self.personal else None)
+        return features.read.list_(self._runtime, request, personal=self.personal._runtime if self.personal else None)
 
     # --- indexing
 
     @_takes(requests.IndexRequest)
     def index(self, request: requests.IndexRequest) -> answers.IndexAnswer:
         """Update the index from the files."""
-        from spec_kit_memory.features import index_workspace
-
-        return index_workspace.index(self._runtime, request)
+        return features.index_workspace.index(self._runtime, request)
 
     # --- sessions
 
     @_takes(requests.TriggersRequest)
     def triggers(self, request: requests.TriggersRequest) -> answers.TriggerAnswer:
         """The memories whose phrases occur in a prompt; it never needs vectors."""
-        from spec_kit_memory.features import sessions
-
-        answer = sessions.triggers(self._runtime, request)
+        answer = features.sessions.triggers(self._runtime, request)
         if self.personal is None:
             return answer
-        return personal.joined_triggers(answer, sessions.triggers(self.personal._runtime, request), limit=request.limit)
+        own = features.sessions.triggers(self.personal._runtime, request)
+        return personal.joined_triggers(answer, own, limit=request.limit)
 
     @_takes(requests.ContextRequest)
     def context(self, request: requests.ContextRequest) -> answers.ContextAnswer:
         """Everything that an agent needs when it starts or resumes, in one call."""
-        from spec_kit_memory.features import context
-
         if self.personal is None:
-            return context.context(self._runtime, request)
+            return features.context.context(self._runtime, request)
         personal_request = request.replace(
             max_tokens=max(100, request.max_tokens // personal.SHARE_DIVISOR), spec_folder=None
         )
-        own = context.context(self.personal._runtime, personal_request)
-        return personal.joined_context(context.context(self._runtime, request), own, max_tokens=request.max_tokens)
+        own = features.context.context(self.personal._runtime, personal_request)
+        answer = features.context.context(self._runtime, request)
+        return personal.joined_context(answer, own, max_tokens=request.max_tokens)
 
     @_takes(requests.SessionRequest)
     def session(self, request: requests.SessionRequest) -> answers.SessionAnswer:
         """What a session attends to; pass `anew` after its host compacted, cleared or resumed it."""
-        from spec_kit_memory.features import sessions
-
-        return sessions.session(self._runtime, request)
+        return features.sessions.session(self._runtime, request)
 
     # --- saving and changing
 
     @_takes(requests.SaveRequest)
     def save(self, request: requests.SaveRequest) -> answers.SaveAnswer:
         """Remember a session, one fact, or an existing file. Only `by_person` may save a rule."""
-        from spec_kit_memory.features import save
-
-        return save.save(self._runtime, request)
+        return features.save.save(self._runtime, request)
 
     @_takes(requests.UpdateRequest)
     def update(self, request: requests.UpdateRequest) -> answers.UpdateAnswer:
         """Change a memory's metadata; in its file, if it has one."""
-        from spec_kit_memory.features import amend
-
-        return amend.update(self._runtime, request)
+        return features.amend.update(self._runtime, request)
 
     @_takes(requests.MergeRequest)
     def merge(self, request: requests.MergeRequest) -> answers.MergeAnswer:
         """Merge two memories: content that only the other one has is added to `into`, which is kept."""
-        from spec_kit_memory.features import merge
-
-        return merge.merge(self._runtime, request)
+        return features.merge.merge(self._runtime, request)
 
     @_takes(requests.DeleteRequest)
     def delete(self, request: requests.DeleteRequest) -> answers.DeleteAnswer:
         """Forget a memory, or all of a spec folder; files stay unless `delete_file`."""
-        from spec_kit_memory.features import amend
-
-        return amend.delete(self._runtime, request)
+        return features.amend.delete(self._runtime, request)
 
     @_takes(requests.ValidateRequest)
     def validate(self, request: requests.ValidateRequest) -> answers.ValidateAnswer:
         """Record that a memory was useful or not, or that it is outdated."""
-        from spec_kit_memory.features import validate
-
-        return validate.validate(self._runtime, request)
+        return features.validate.validate(self._runtime, request)
 
     @_takes(requests.TrustRequest)
     def trust(self, request: requests.TrustRequest) -> answers.UpdateAnswer:
         """Approve a memory of a chat or custom source; only for calls by a person."""
-        from spec_kit_memory.features import amend
-
-        return amend.trust(self._runtime, request)
+        return features.amend.trust(self._runtime, request)
 
     @_takes(requests.UndoRequest)
     def undo(self, request: requests.UndoRequest) -> answers.UndoAnswer:
         """Undo the last delete, update, merge or restore."""
-        from spec_kit_memory.features import undo
-
-        return undo.undo(self._runtime, request)
+        return features.undo.undo(self._runtime, request)
 
     # --- links
 
     @_takes(requests.LinkRequest)
     def link(self, request: requests.LinkRequest) -> answers.LinkAnswer:
         """Record how one memory relates to another."""
-        from spec_kit_memory.features import why
-
-        return why.link(self._runtime, request)
+        return features.why.link(self._runtime, request)
 
     @_takes(requests.UnlinkRequest)
     def unlink(self, request: requests.UnlinkRequest) -> answers.LinkAnswer:
-        from spec_kit_memory.features import why
-
-        return why.unlink(self._runtime, request)
+        return features.why.unlink(self._runtime, request)
 
     @_takes(requests.WhyRequest)
     def why(self, request: requests.WhyRequest) -> answers.WhyAnswer:
         """The causes and consequences of a memory."""
-        from spec_kit_memory.features import why
-
-        return why.why(self._runtime, request)
+        return features.why.why(self._runtime, request)
 
     # --- checkpoints
 
     @_takes(requests.CheckpointCreateRequest)
     def checkpoint_create(self, request: requests.CheckpointCreateRequest) -> answers.CheckpointAnswer:
         """A named snapshot of everything, or of one spec folder."""
-        from spec_kit_memory.features import checkpoints
-
-        return checkpoints.create(self._runtime, request)
+        return features.checkpoints.create(self._runtime, request)
 
     @_takes(requests.CheckpointListRequest)
     def checkpoint_list(self, request: requests.CheckpointListRequest) -> answers.CheckpointListAnswer:
-        from spec_kit_memory.features import checkpoints
-
-        return checkpoints.list_(self._runtime, request)
+        return features.checkpoints.list_(self._runtime, request)
 
     @_takes(requests.CheckpointDiffRequest)
     def checkpoint_diff(self, request: requests.CheckpointDiffRequest) -> answers.CheckpointDiffAnswer:
         """What changed since a checkpoint."""
-        from spec_kit_memory.features import checkpoints
-
-        return checkpoints.diff(self._runtime, request)
+        return features.checkpoints.diff(self._runtime, request)
 
     @_takes(requests.CheckpointRestoreRequest)
     def checkpoint_restore(self, request: requests.CheckpointRestoreRequest) -> answers.CheckpointAnswer:
         """Restore a checkpoint, completely or not at all."""
-        from spec_kit_memory.features import checkpoints
-
-        return checkpoints.restore(self._runtime, request)
+        return features.checkpoints.restore(self._runtime, request)
 
     @_takes(requests.CheckpointDeleteRequest)
     def checkpoint_delete(self, request: requests.CheckpointDeleteRequest) -> answers.CheckpointAnswer:
-        from spec_kit_memory.features import checkpoints
-
-        return checkpoints.delete(self._runtime, request)
+        return features.checkpoints.delete(self._runtime, request)
 
     # --- record
 
     @_takes(requests.HistoryRequest)
     def history(self, request: requests.HistoryRequest) -> answers.HistoryAnswer:
         """What happened to a memory, a spec folder or the workspace, newest first."""
-        from spec_kit_memory.features import history
-
-        return history.history(self._runtime, request)
+        return features.history.history(self._runtime, request)
 
     @_takes(requests.LedgerVerifyRequest)
     def ledger_verify(self, request: requests.LedgerVerifyRequest) -> answers.LedgerAnswer:
         """Check every link of the chain."""
-        from spec_kit_memory.features import history
-
-        return history.ledger_verify(self._runtime, request)
+        return features.history.ledger_verify(self._runtime, request)
 
     @_takes(requests.LedgerHeadRequest)
     def ledger_head(self, request: requests.LedgerHeadRequest) -> answers.LedgerAnswer:
-        from spec_kit_memory.features import history
-
-        return history.ledger_head(self._runtime)
+        return features.history.ledger_head(self._runtime)
 
     @_takes(requests.LedgerExportRequest)
     def ledger_export(self, request: requests.LedgerExportRequest) -> Iterator[str]:
         """Every entry as a line of JSON."""
-        from spec_kit_memory.features import history
-
-        return history.ledger_export(self._runtime)
+        return features.history.ledger_export(self._runtime)
 
     # --- chat and import
 
     @_takes(requests.ChatImportRequest)
     def chat_import(self, request: requests.ChatImportRequest) -> answers.ChatAnswer:
         """Remember conversations from transcripts; one that grew is updated."""
-        from spec_kit_memory.features import chats
-
-        return chats.import_(self._runtime, [Path(path) for path in request.paths])
+        return features.chats.import_(self._runtime, [Path(path) for path in request.paths])
 
     @_takes(requests.ChatListRequest)
     def chat_list(self, request: requests.ChatListRequest) -> answers.ListAnswer:
-        from spec_kit_memory.features import chats
-
-        return chats.list_(self._runtime)
+        return features.chats.list_(self._runtime)
 
     @_takes(requests.ChatForgetRequest)
     def chat_forget(self, request: requests.ChatForgetRequest) -> answers.DeleteAnswer:
-        from spec_kit_memory.features import chats
-
-        return chats.forget(self._runtime, request.conversation)
+        return features.chats.forget(self._runtime, request.conversation)
 
     @_takes(requests.ImportOriginalRequest)
     def import_original(self, request: requests.ImportOriginalRequest) -> answers.ImportAnswer:
         """Import access counts, validations, links and history from the original system's database."""
-        from spec_kit_memory.features import import_original
-
-        return import_original.import_(self._runtime, Path(request.path))
+        return features.import_original.import_(self._runtime, Path(request.path))
 
     # --- maintenance
 
     @_takes(requests.StatsRequest)
     def stats(self, request: requests.StatsRequest) -> answers.StatsAnswer:
         """Statistics of the index."""
-        from spec_kit_memory.features import health
-
-        return health.stats(self._runtime, request)
+        return features.health.stats(self._runtime, request)
 
     @_takes(requests.HealthRequest)
     def health(self, request: requests.HealthRequest) -> answers.HealthAnswer:
         """What is wrong, and with `repair` what was repaired. `full` may take long for a large index."""
-        from spec_kit_memory.features import health
-
-        return health.health(self._runtime, request)
+        return features.health.health(self._runtime, request)
 
     # --- for the web page
 
@@ -587,58 +521,42 @@ class Workspace:
     @_takes(requests.ExamineRequest)
     def examine(self, request: requests.ExamineRequest) -> page_answers.ExamineAnswer:
         """One memory with everything that is known about it."""
-        from spec_kit_memory.features import examine
-
-        return examine.examine(self._runtime, request)
+        return features.examine.examine(self._runtime, request)
 
     @_takes(requests.VersionsRequest)
     def versions(self, request: requests.VersionsRequest) -> page_answers.VersionsAnswer:
         """The versions of a memory, and two of them compared."""
-        from spec_kit_memory.features import examine
-
-        return examine.versions(self._runtime, request)
+        return features.examine.versions(self._runtime, request)
 
     @_takes(requests.CareRequest)
     def care(self, request: requests.CareRequest) -> page_answers.CareAnswer:
         """The findings that need a person's decision."""
-        from spec_kit_memory.features import care
-
-        return care.care(self._runtime, request)
+        return features.care.care(self._runtime, request)
 
     @_takes(requests.KeepRequest)
     def keep(self, request: requests.KeepRequest) -> page_answers.KeepAnswer:
         """Set aside a finding of `care`."""
-        from spec_kit_memory.features import care
-
-        return care.keep(self._runtime, request)
+        return features.care.keep(self._runtime, request)
 
     @_takes(requests.ChangesRequest)
     def changes(self, request: requests.ChangesRequest) -> answers.ChangesAnswer:
         """The changes that `undo` can take back, newest first."""
-        from spec_kit_memory.features import undo
-
-        return undo.changes(self._runtime, request)
+        return features.undo.changes(self._runtime, request)
 
     @_takes(requests.FacetsRequest)
     def facets(self, request: requests.FacetsRequest) -> page_answers.FacetsAnswer:
         """Counts of everything that a search finds, by tier, state, source, type and folder."""
-        from spec_kit_memory.features import facets
-
-        return facets.facets(self._runtime, request)
+        return features.facets.facets(self._runtime, request)
 
     @_takes(requests.FoldersRequest)
     def folders(self, request: requests.FoldersRequest) -> page_answers.FoldersAnswer:
         """Spec folders, and what is in one of them."""
-        from spec_kit_memory.features import folder_overview
-
-        return folder_overview.folders(self._runtime, request)
+        return features.folder_overview.folders(self._runtime, request)
 
     @_takes(requests.NumbersRequest)
     def numbers(self, request: requests.NumbersRequest) -> page_answers.NumbersAnswer:
         """Statistics of memories and tokens, of decay, and of use by day."""
-        from spec_kit_memory.features import numbers
-
-        return numbers.numbers(self._runtime, request)
+        return features.numbers.numbers(self._runtime, request)
 
     def _advised(self, verb: Callable[[], _Answer]) -> _Answer:
         """Run a verb; in the personal vault, the advice in its answer or error is marked as about that vault."""
@@ -692,14 +610,12 @@ class Workspace:
     def _with_present_location(self, error: MemoryNotFound) -> MemoryNotFound:
         """The error for a missing memory: says that it was deleted, or which memory it was merged into, or that files
         are still unread."""
-        from spec_kit_memory.features import merge
-
         missing = error.details.get("memoryId")
-        heir = merge.merged_into(self._runtime, missing) if isinstance(missing, int) else None
+        heir = features.merge.merged_into(self._runtime, missing) if isinstance(missing, int) else None
         if heir is not None:
             message = f"memory {missing} was merged into memory {heir.id} ({heir.title})"
             return MemoryNotFound(message, hint=advise("read-merged", id=heir.id), memoryId=missing, mergedInto=heir.id)
-        if isinstance(missing, int) and merge.was_deleted(self._runtime, missing):
+        if isinstance(missing, int) and features.merge.was_deleted(self._runtime, missing):
             return MemoryNotFound(f"memory {missing} was deleted", hint=self._runtime.bring_back, memoryId=missing)
         if self._unread:
             return MemoryNotFound(error.message, hint=(self._unread, *error.advice), **error.details)
