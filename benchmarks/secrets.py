@@ -20,7 +20,6 @@ from spec_kit_memory.core.redact import redact
 
 CORPUS = Path(__file__).parents[1] / "tests" / "corpus" / "secrets"
 SETS = ("tuned", "held-out", "newer", "unforeseen")
-HARMLESS = "harmless"
 _MARKED = re.compile("⟦([^⟧]+)⟧")
 _PIECE = re.compile(r"[^\W_]{4,}")
 _MARK = re.compile(r"\[REDACTED:[^\]]*\]")

@@ -32,7 +32,7 @@ from spec_kit_memory.parameter_values import nearest
 from spec_kit_memory.parameters import Request
 from spec_kit_memory.requests import IndexRequest, UpdateRequest
 from spec_kit_memory.serve import render
-from spec_kit_memory.serve.mcp import handshake
+from spec_kit_memory.serve.mcp import handshake, resources
 from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace, exit_on_signal, must_exist, open_at
 from spec_kit_memory.serve.tools import BY_NAME, OUTPUT_SCHEMA, TOOLS, Tool, behaviour, input_schema, read_arguments
 
@@ -194,8 +194,6 @@ class Served:
     # --- resources
 
     async def list_resources(self, ctx: Context, params: Any) -> types.ListResourcesResult:
-        from spec_kit_memory.serve.mcp import resources
-
         is_beginning = params is not None and params.cursor == resources.BEGINNING
         rows = resources.ALWAYS_LISTED if is_beginning else await self._in_thread_or_error(ctx, resources.listed)
         return types.ListResourcesResult(
@@ -206,8 +204,6 @@ class Served:
         )
 
     async def list_templates(self, ctx: Context, params: Any) -> types.ListResourceTemplatesResult:
-        from spec_kit_memory.serve.mcp import resources
-
         return types.ListResourceTemplatesResult(
             resource_templates=[
                 types.ResourceTemplate(uri_template=uri, name=name, description=about, mime_type="text/markdown")
@@ -216,8 +212,6 @@ class Served:
         )
 
     async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        from spec_kit_memory.serve.mcp import resources
-
         parts = await self._in_thread_or_error(ctx, partial(resources.read, str(params.uri)), uri=str(params.uri))
         return types.ReadResourceResult(
             contents=[
@@ -229,8 +223,6 @@ class Served:
     # --- prompts and completion
 
     async def list_prompts(self, ctx: Context, params: Any) -> types.ListPromptsResult:
-        from spec_kit_memory.serve.mcp import resources
-
         return types.ListPromptsResult(
             prompts=[
                 types.Prompt(
@@ -246,16 +238,12 @@ class Served:
         )
 
     async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        from spec_kit_memory.serve.mcp import resources
-
         text = await self._in_thread_or_error(ctx, partial(resources.prompt_text, params.name, params.arguments or {}))
         message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=_sendable(text)))
         about = next(prompt.about for prompt in resources.PROMPTS if prompt.name == params.name)
         return types.GetPromptResult(description=about, messages=[message])
 
     async def complete(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
-        from spec_kit_memory.serve.mcp import resources
-
         of_template = isinstance(params.ref, types.ResourceTemplateReference)
         find = partial(resources.complete, params.argument.name, params.argument.value, of_template=of_template)
         names = await self._in_thread_or_error(ctx, find)

@@ -21,6 +21,7 @@ from spec_kit_memory.errors import BadParameter, SpecKitMemoryError
 from spec_kit_memory.parameters import Request
 from spec_kit_memory.requests import SearchRequest
 from spec_kit_memory.serve import render
+from spec_kit_memory.serve.mcp import resources
 from spec_kit_memory.serve.mcp.server import WORKERS, Context, Served, described, failure, server_of, success
 from spec_kit_memory.serve.tools import BY_NAME, TOOLS, Tool, input_schema, read_arguments
 from spec_kit_memory.team.project_answers import joined_projects
@@ -192,8 +193,6 @@ class _TeamServed:
         )
 
     async def list_templates(self, ctx: Context, params: Any) -> types.ListResourceTemplatesResult:
-        from spec_kit_memory.serve.mcp import resources
-
         return types.ListResourceTemplatesResult(
             resource_templates=[
                 types.ResourceTemplate(
