@@ -205,3 +205,43 @@ def test_a_short_save_with_a_word_changed_is_still_named(workspace: Workspace) -
     old = saved(workspace, {"sessionSummary": "The staging server restarts every Sunday night at three."})
     new = saved(workspace, {"sessionSummary": "The staging server restarts every Sunday night at four."})
     assert [row["id"] for row in new.similar] == [old.id]
+
+
+def test_a_save_that_differs_in_one_fact_names_it_and_offers_to_supersede_the_old_one(place: Place) -> None:
+    text = (
+        "The gateway listens on port {port} behind the load balancer. It was moved there so that health checks reach "
+        "it without a tunnel. The firewall allows this port from the internal network only, and the dashboard shows it."
+    )
+    place.memory("lunch", "# Lunch\n\nThe canteen closes at two.")
+    workspace = place.open()
+    old = workspace.save(context={"sessionSummary": text.format(port=8080)}, spec_folder="001-core")
+    new = workspace.save(context={"sessionSummary": text.format(port=9090)}, spec_folder="001-core")
+    assert old.id is not None
+    assert new.id is not None
+    assert [row.id for row in new.similar] == [old.id]
+    assert new.hints[-1] == (
+        f"memory {old.id} says the same except for '8080' (here '9090'): if that has changed, "
+        f"`link({new.id}, {old.id}, 'supersedes')`; `merge({old.id}, {new.id})` would keep both statements"
+    )
+    merged = workspace.merge(old.id, new.id)
+    both = f"memory {old.id} stated '8080' (here '9090'), and the merged text has both: correct {new.path} if"
+    assert any(hint.startswith(both) for hint in merged.hints)
+    whole = workspace.load(new.id).text
+    assert "8080" in whole
+    assert "9090" in whole
+    other = workspace.save(
+        context={"sessionSummary": text.format(port=9191)}, spec_folder="001-core", on_similar="merge"
+    )
+    assert other.merged == new.id
+
+
+def test_a_save_that_adds_a_sentence_is_offered_a_merge(place: Place) -> None:
+    text = " ".join(
+        f"The gateway keeps rule {word} for its clients." for word in ["one", "two", "three", "four", "five", "six"]
+    )
+    place.memory("lunch", "# Lunch\n\nThe canteen closes at two.")
+    workspace = place.open()
+    old = workspace.save(context={"sessionSummary": text}, spec_folder="001-core")
+    new = workspace.save(context={"sessionSummary": f"{text} Its log is kept for a month."}, spec_folder="001-core")
+    assert [row.id for row in new.similar] == [old.id]
+    assert new.hints[-1].startswith(f"memory {old.id} says nearly the same")

@@ -129,6 +129,10 @@ def test_nonsense_in_answer_to_every_text_is_the_providers_fault_and_over_when_i
         assert str(error) in workspace.load(1).hints[0]
         assert not workspace.health().healthy
         place.clock.pass_(minutes=1)
+        if isinstance(error, EmbeddingFailed):  # one fault, one code, wherever it is named
+            named = [*map(str, workspace.health().problems), *map(str, workspace.search("word").unavailable)]
+            assert any(f"E004 {error}" in text for text in named)
+            assert not any("E001" in text for text in named)
     embedder.error = None
     assert opened(place, embedder).index().vectors == {"success": 6}
 
@@ -475,3 +479,13 @@ def test_a_phrase_whose_memory_is_held_back_is_not_called_absent(place: Place, h
     assert "#1" in answer.hints[0]
     absent = workspace.triggers("remind me of something else")
     assert (absent.summary, absent.hints) == ("no trigger phrase occurs in the prompt", ())
+
+
+def test_several_links_that_lead_nowhere_are_one_plain_warning(place: Place) -> None:
+    targets = "".join(f"    - Title {number}\n" for number in range(5))
+    place.write("specs/001-core/memory/a.md", f"---\ncausal_links:\n  supports:\n{targets}---\n# A\n\nText of a.\n")
+    hints = place.open(index=False).index().hints
+    assert [hint for hint in hints if "no memory has" in hint] == [
+        "specs/001-core/memory/a.md: supports 'Title 0': no memory has this id, path or title; the link is made when "
+        "one does. 4 more links lead nowhere; `health()` lists them"
+    ]

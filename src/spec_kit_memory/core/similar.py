@@ -12,6 +12,7 @@ from array import array
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from heapq import nsmallest
 from itertools import combinations
 from unicodedata import normalize
@@ -34,6 +35,10 @@ SKETCH = 16
 _COMMONPLACE = 30
 # Hashes that two sketches must share. Texts with half of their runs in common share about eight, others one or two.
 _IN_COMMON = 4
+
+# Texts that differ in at most so many places, by at most so many words each, differ in what they state.
+_MOST_PLACES, _MOST_CHANGED = 3, 4
+_MOST_COMPARED = 1_500  # words; comparing takes time with the square of their number
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 # In scripts without spaces, each character counts as a word.
@@ -140,3 +145,30 @@ def _little(numbers: array[int]) -> array[int]:
     if sys.byteorder == "big":
         numbers.byteswap()
     return numbers
+
+
+def differences(old: str, new: str) -> tuple[tuple[str, str], ...]:
+    """What two texts state differently, old and new words, if that is all that differs between them; else nothing."""
+    old_words, new_words = old.split(), new.split()
+    if max(len(old_words), len(new_words)) > _MOST_COMPARED:
+        return ()
+    old_keys, new_keys = (list(map(_bare, of)) for of in (old_words, new_words))
+    places: dict[tuple[str, str], tuple[str, str]] = {}
+    for kind, first, last, start, end in SequenceMatcher(None, old_keys, new_keys, autojunk=False).get_opcodes():
+        if kind == "equal":
+            continue
+        if max(last - first, end - start) > _MOST_CHANGED:
+            return ()
+        if first == last or start == end:  # words were added or left out: say next to which one
+            first, start = max(0, first - 1), max(0, start - 1)
+        pair = _phrase(old_words[first:last]), _phrase(new_words[start:end])
+        places.setdefault((_bare(pair[0]), _bare(pair[1])), pair)
+    return tuple(places.values()) if len(places) <= _MOST_PLACES else ()
+
+
+def _bare(word: str) -> str:
+    return word.strip("#*_`~.,;:!?()[]{}\"'“”‘’«»、。，").casefold()
+
+
+def _phrase(phrase: Sequence[str]) -> str:
+    return " ".join(phrase).strip("#*_`~.,;:!?()[]{}\"'“”‘’«»、。， ")

@@ -243,8 +243,10 @@ def _answer(
     loose = [remark for remark in runtime.store.care.remarks() if remark.kind == "link"] if report.changed else []
     if loose:
         first = finding("file-problem", path=loose[0].path, problem=loose[0].message)
-        problem = finding("and-more", names=(first,), more=len(loose) - 1) if len(loose) > 1 else first
-        hints.append(advise("loose-links", problem=problem))
+        more = len(loose) - 1
+        hints.append(
+            advise("loose-links-more", problem=first, more=more) if more else advise("loose-link", problem=first)
+        )
     failures = stats["failures"] if runtime.meaning.wanted else {}
     cause = remarks.vector_cause(runtime)
     hints += _missing_vectors(runtime, status, failures, cause, embedded=passages is not None)

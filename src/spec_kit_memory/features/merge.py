@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spec_kit_memory.advice import Text, Value, advise, finding, outcome
+from spec_kit_memory.advice import Advice, Text, Value, advise, finding, outcome
 from spec_kit_memory.answers import MergeAnswer
-from spec_kit_memory.core import document_merge, front_edit, markdown
+from spec_kit_memory.core import document_merge, front_edit, markdown, saved_document, similar
 from spec_kit_memory.core.ledger_operations import operation_of
 from spec_kit_memory.core.memory import Document, Event, Link, Memory, Origin, Presence, Source, Tier
 from spec_kit_memory.core.operation import Merge
@@ -30,6 +30,7 @@ class Merged:
     memory: Memory  # the remaining one, after the merge
     gone: Memory
     trashed: str | None  # where the file of the other one is
+    both: Text  # what the two stated differently, both of which the text has now; "" if nothing
 
 
 def merge(runtime: Runtime, request: MergeRequest) -> MergeAnswer:
@@ -42,7 +43,7 @@ def merge(runtime: Runtime, request: MergeRequest) -> MergeAnswer:
         outcome=outcome("merged-with-file", **names, trashed=done.trashed)
         if done.trashed
         else outcome("merged", **names),
-        advice=(runtime.take_back,),
+        advice=(*([done.both] if done.both else []), runtime.take_back),
         id=into,
         merged=memory_id,
         memory=runtime.card(done.memory),
@@ -72,8 +73,19 @@ def join(runtime: Runtime, *, memory_id: int, into: int) -> Merged:
     problem = obstacle(old, new)
     if problem:
         raise Invalid(str(problem), hint="nothing was changed")
+    stated = statements(runtime, old.id, new.id)
     trashed = file_changes.retried(lambda: _join(runtime, old=old, new=new))
-    return Merged(runtime.read_again(new), old, trashed)
+    both = finding("merged-both", id=old.id, differences=stated, path=new.path) if stated else ""
+    return Merged(runtime.read_again(new), old, trashed, both)
+
+
+def statements(runtime: Runtime, old_id: int, new_id: int) -> tuple[Advice, ...]:
+    """What two memories state differently, if their texts are otherwise the same."""
+    try:
+        old, new = (saved_document.own_words(runtime.store.documents.text(id_)) for id_ in (old_id, new_id))
+    except MemoryNotFound:  # another process has just deleted one
+        return ()
+    return tuple(finding("statement-differs", old=one, new=other) for one, other in similar.differences(old, new))
 
 
 def _join(runtime: Runtime, *, old: Memory, new: Memory) -> str | None:

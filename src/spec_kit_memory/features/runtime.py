@@ -29,6 +29,7 @@ from spec_kit_memory.errors import (
     DatabaseBusy,
     DatabaseCorrupt,
     DatabaseUnusable,
+    EmbeddingFailed,
     ProviderUnavailable,
     SpecKitMemoryError,
 )
@@ -151,7 +152,9 @@ class Meaning:
 
     def failed(self, error: SpecKitMemoryError) -> None:
         self._failed_at = self._now()
-        self.problem, self.advice = f"{error.code} {error.message}", next(iter(error.advice), "")
+        # To a question any failure means that meaning is unavailable; the scan reports it by the same code.
+        code = ProviderUnavailable.code if isinstance(error, EmbeddingFailed) else error.code
+        self.problem, self.advice = f"{code} {error.message}", next(iter(error.advice), "")
 
     def check(self) -> Text:
         """Try to embed; returns why it fails, or "" if it works or is switched off."""

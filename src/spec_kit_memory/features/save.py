@@ -94,7 +94,7 @@ def _existing(runtime: Runtime, file_path: str, *, dry_run: bool, on_similar: st
         _saved(memory, result),
         warnings=tuple(warnings),
         similar=similar,
-        advice=_hints(similar, on_similar, memory.id),
+        advice=_hints(runtime, similar, on_similar, memory.id),
     )
     return _joined(runtime, answer, memory.id) if on_similar == "merge" else answer
 
@@ -229,7 +229,7 @@ def _write(
     except SpecKitMemoryError as error:
         answer = replace(answer, warnings=(*answer.warnings, finding("saved-but", problem=error.message)))
     _session_saved(runtime, draft.session.session_id)
-    return replace(answer, vector_status=status, advice=_hints(similar, on_similar, memory_id))
+    return replace(answer, vector_status=status, advice=_hints(runtime, similar, on_similar, memory_id))
 
 
 def _note_citations(runtime: Runtime, memory_id: int, *, is_new: bool = False) -> None:
@@ -321,6 +321,7 @@ def _joined(runtime: Runtime, answer: SaveAnswer, memory_id: int) -> SaveAnswer:
     return replace(
         answer,
         outcome=outcome("takes-in", outcome=answer.outcome, other=other.id),
+        warnings=(*answer.warnings, done.both) if done.both else answer.warnings,
         merged=other.id,
         similar=tuple(row for row in others if row.id != other.id),
         triggers=done.memory.attributes.triggers,
@@ -406,8 +407,11 @@ def _after(runtime: Runtime, answer: SaveAnswer, path: Path, result: PutResult) 
     )
 
 
-def _hints(similar: tuple[SimilarMemory, ...], on_similar: str, memory_id: int) -> tuple[Text, ...]:
+def _hints(runtime: Runtime, similar: tuple[SimilarMemory, ...], on_similar: str, memory_id: int) -> tuple[Text, ...]:
     others = [row["id"] for row in similar if row.id != memory_id]
     if not others or on_similar != "warn":
         return ()
+    stated = merge.statements(runtime, others[0], memory_id)
+    if stated:
+        return (advise("supersede-similar", other=others[0], id=memory_id, differences=stated),)
     return (advise("merge-similar", other=others[0], id=memory_id),)

@@ -200,6 +200,10 @@ FINDINGS: Mapping[str, str] = {
         "{count:message or observation was|messages or observations were} nothing but noise and left out"
     ),
     "saved-but": "the memory is saved, but {problem}",
+    "statement-differs": "{old!r} (here {new!r})",
+    "merged-both": (
+        "memory {id} stated {differences}, and the merged text has both: correct {path} if one is no longer true"
+    ),
     "similar-not-merged": "memory {id} is similar, but was not merged: {reason}",
     "not-merged": "memory {id} was not merged: {reason}",
     "merges-one-folder-only": "only memories of one folder",

@@ -115,6 +115,10 @@ TABLE: Mapping[str, Words] = {
         "memory {other} says nearly the same: save this again with `on_similar='merge'` to join the two "
         "(`merge({other}, {id})`), or leave both"
     ),
+    "supersede-similar": _alike(
+        "memory {other} says the same except for {differences}: if that has changed, "
+        "`link({id}, {other}, 'supersedes')`; `merge({other}, {id})` would keep both statements"
+    ),
     # --- amend
     "take-back": _apart(
         model="the user can take it back with `skm undo`",
@@ -151,7 +155,8 @@ TABLE: Mapping[str, Words] = {
     ),
     "write-first": _alike("write the first one: `save()`, or a markdown file in memory/ or specs/NAME/memory/"),
     "bad-files": _alike("{count:file} could not be indexed; `health()` lists them with the reason"),
-    "loose-links": _alike("{problem}; `health()` lists what leads nowhere"),
+    "loose-link": _alike("{problem}"),
+    "loose-links-more": _alike("{problem}. {more:more link leads|more links lead} nowhere; `health()` lists them"),
     "vectors-waiting": _alike(
         "{count:memory waits|memories wait} for vectors; a running server or `index()` makes them"
     ),
