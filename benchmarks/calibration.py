@@ -95,7 +95,7 @@ def ask(workspace: Workspace, text: str, relevant: Sequence[str], places: Places
     if not found or words is None or unrelated is None:
         return None
     last = pool.hits.texts[0].last_vector
-    passages = runtime.store.care.stats()["passages"]
+    passages = runtime.store.care.stats().passages
     rows = calibration.evidence(candidates, words, unrelated=unrelated, last_vector=last, passages=passages)
     at = {each.passage_id: place for place, each in enumerate(candidates)}
     wanted = set(relevant)

@@ -270,7 +270,7 @@ def measure(passages: int, questions: int, seconds: int, verbs: int) -> dict[str
         server.execute("VACUUM ANALYZE")  # what its own process does within a minute or so
         for name, place in places.items():
             row = numbers[name]
-            row["size, MB"] = opened[name].care.stats(size=True)["size_bytes"] / 1e6
+            row["size, MB"] = opened[name].care.stats(size=True).size_bytes / 1e6
             if name == "PostgreSQL":
                 row["size, MB"] = int(str(server.execute("SELECT pg_database_size('postgres')")[0][0])) / 1e6
             runs = [answered(child("cold", place)) for _ in range(3)]

@@ -93,7 +93,7 @@ def build(root: Path, memories: int) -> str:
                     for one, row in zip(work, vectors, strict=True)
                 }
             )
-    said = f"{store.care.stats()['passages']} passages"
+    said = f"{store.care.stats().passages} passages"
     store.close()
     return said
 

@@ -130,7 +130,7 @@ def build(root: Path, source: Sequence[str], count: int, embedder: Embedder) -> 
         store = open_index(index)
         stats = store.care.stats()
         store.close()
-        return Shelf(root, stats["passages"], stats["memories"])
+        return Shelf(root, stats.passages, stats.memories)
     index.parent.mkdir(parents=True)
     (root / "specs").mkdir(exist_ok=True)
     store = open_index(index)
@@ -144,7 +144,7 @@ def build(root: Path, source: Sequence[str], count: int, embedder: Embedder) -> 
         put_vectors(store, words, embedder)
     stats = store.care.stats()
     store.close()
-    return Shelf(root, stats["passages"], stats["memories"])
+    return Shelf(root, stats.passages, stats.memories)
 
 
 def put_vectors(store: Index, words: Mapping[str, str], embedder: Embedder) -> None:

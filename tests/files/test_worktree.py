@@ -238,7 +238,7 @@ def test_switching_branches_embeds_nothing_again(main: Path, opened: list[Worksp
     for branch in ("other", "main", "other"):
         git(main, "checkout", "-q", branch)
         workspace.index(embed=False)
-        counts.append(workspace._runtime.store.care.stats()["pending_passages"])
+        counts.append(workspace._runtime.store.care.stats().pending_passages)
     assert counts == [0, 0, 0]
 
 

@@ -354,14 +354,14 @@ def test_stats_count_what_is_there(store: Index) -> None:
     store.documents.forget(1, change(minutes=5))
     embed_all(store)
     stats = store.care.stats()
-    assert (stats["memories"], stats["forgotten"], stats["gone"], stats["passages"]) == (2, 1, 0, 2)
-    assert stats["tiers"] == {"critical": 1, "normal": 1}
-    assert stats["vectors"] == {"success": 2}
-    assert (stats["triggers"], stats["pending_passages"], stats["model"]) == (1, 0, "test-model")
-    assert stats["last_indexed"] == change(minutes=5).at
+    assert (stats.memories, stats.forgotten, stats.gone, stats.passages) == (2, 1, 0, 2)
+    assert stats.tiers == {"critical": 1, "normal": 1}
+    assert stats.vectors == {"success": 2}
+    assert (stats.triggers, stats.pending_passages, stats.model and stats.model.name) == (1, 0, "test-model")
+    assert stats.last_indexed == change(minutes=5).at
     counts = ("memories", "gone", "forgotten", "passages", "tokens", "pending_passages", "failed_passages", "outdated")
-    assert {type(stats[name]) for name in (*counts, "triggers", "aliases")} == {int}, "numpy computes so"
-    assert store.care.stats(size=True)["size_bytes"] > 0
+    assert {type(getattr(stats, name)) for name in (*counts, "triggers", "aliases")} == {int}, "numpy computes so"
+    assert store.care.stats(size=True).size_bytes > 0
 
 
 def test_history_and_ledger_name_the_user_and_the_chain_vouches_for_it(store: Index) -> None:

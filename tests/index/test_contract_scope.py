@@ -61,10 +61,10 @@ READS: dict[str, Callable[[Index], object]] = {
     "vector work": lambda s: len(s.vectors.work(50)),
     "snapshot": lambda s: sorted(row["path"] for row in s.care.snapshot() if row["kind"] == "memory"),
     "stats": lambda s: (
-        s.care.stats()["memories"],
-        s.care.stats()["passages"],
-        s.care.stats()["triggers"],
-        s.care.stats()["tiers"],
+        s.care.stats().memories,
+        s.care.stats().passages,
+        s.care.stats().triggers,
+        s.care.stats().tiers,
     ),
 }
 SEEN_BY_ANN: dict[str, object] = {

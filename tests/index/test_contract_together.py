@@ -119,7 +119,7 @@ def test_nothing_undone_stays_in_what_is_kept_between_searches(store: Index) -> 
             assert found(store, "undone") == found(store, "changed") == []
             assert found(store, "one") == [one]
             assert [memory.id for memory in store.documents.many([one, undone])] == [one]
-            assert store.care.stats()["memories"] == store.documents.count() == 1
+            assert store.care.stats().memories == store.documents.count() == 1
             assert store.generation() == 1
             raise ZeroDivisionError
 
@@ -131,5 +131,5 @@ def test_nothing_undone_stays_in_what_is_kept_between_searches(store: Index) -> 
     assert found(store, "two") == [two]
     assert found(store, "undone") == found(store, "changed") == []
     assert [memory.path for memory in store.documents.many([one, two])] == ["memory/one.md", "memory/two.md"]
-    assert store.care.stats()["memories"] == store.documents.count() == 2
+    assert store.care.stats().memories == store.documents.count() == 2
     assert store.record.links() == []

@@ -30,7 +30,7 @@ def test_work_is_given_until_there_is_none(store: Index) -> None:
     assert len(store.vectors.work(1)) == 1
     store.vectors.put({sha("one"): (vector(1, 0), b"bits")})
     assert [one.embedded for one in store.vectors.work(10)] == ["two"]
-    assert store.care.stats()["pending_passages"] == 1
+    assert store.care.stats().pending_passages == 1
     store.vectors.put({sha("two"): (vector(0, 1), None)})
     assert store.vectors.work(10) == []
     assert status(store) is VectorStatus.SUCCESS
@@ -39,13 +39,13 @@ def test_work_is_given_until_there_is_none(store: Index) -> None:
 def test_the_length_of_what_waits_is_known(store: Index) -> None:
     def waiting() -> tuple[int, int]:
         stats = store.care.stats()
-        return stats["pending_passages"], stats["pending_tokens"]
+        return stats.pending_passages, stats.pending_tokens
 
     assert waiting() == (0, 0)
     store.documents.put(entry("memory/a.md", "one\ntwo"), BY_USER)
     store.documents.put(entry("memory/b.md", "two\nthree"), BY_USER)
     store.vectors.use_model("m", 2, "w")
-    whole = store.care.stats()["tokens"]
+    whole = store.care.stats().tokens
     assert waiting() == (4, whole)
     store.vectors.put({sha("two"): (vector(1, 0), None)})
     passages, tokens = waiting()
@@ -94,7 +94,7 @@ def test_retries_come_before_pending_and_end_after_three(store: Index) -> None:
     store.vectors.put({sha("second"): (vector(1, 0), None)})
     assert status(store, 2) is VectorStatus.PARTIAL
     assert [one.embedded for one in store.vectors.work(10)] == ["first"]
-    assert store.care.stats()["failures"] == {"still too long": 1}
+    assert store.care.stats().failures == {"still too long": 1}
     for _ in range(3):
         store.vectors.failed("no", [sha("first")])
     assert status(store, 1) is VectorStatus.FAILED
@@ -173,15 +173,15 @@ def test_a_vector_for_words_that_are_gone_by_now_leaves_nothing_behind(store: In
 def test_why_nothing_can_be_embedded_is_known_to_every_handle(factory: Factory) -> None:
     one, two = factory("same"), factory("same")
     one.documents.put(entry(), BY_USER)
-    assert two.care.stats()["provider_failure"] is None
+    assert two.care.stats().provider_failure is None
     one.vectors.failed("E004 refused")
-    assert two.care.stats()["provider_failure"] == "E004 refused"
+    assert two.care.stats().provider_failure == "E004 refused"
     generation = two.generation()
     one.vectors.failed("E004 refused")
     assert two.generation() == generation, "what did not change is not written"
     one.vectors.failed(None)
-    assert two.care.stats()["provider_failure"] is None
-    assert two.care.stats()["failures"] == {}
+    assert two.care.stats().provider_failure is None
+    assert two.care.stats().failures == {}
 
 
 def test_remarks_tell_of_slips_loose_links_and_failed_passages(store: Index) -> None:

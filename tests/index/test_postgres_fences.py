@@ -72,8 +72,8 @@ READS: dict[str, Callable[[PostgresIndex], Any]] = {
     "bad files": lambda s: s.care.bad_files(),
     "remarks": lambda s: s.care.remarks(),
     "snapshot": lambda s: [row for row in s.care.snapshot() if row["kind"] != "header"],
-    "memories counted": lambda s: s.care.stats()["memories"],
-    "size": lambda s: s.care.stats(size=True)["size_bytes"],
+    "memories counted": lambda s: s.care.stats().memories,
+    "size": lambda s: s.care.stats(size=True).size_bytes,
 }
 
 

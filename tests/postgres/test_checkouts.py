@@ -75,8 +75,8 @@ def test_what_vanishes_in_one_checkout_stays_in_the_others(pair: tuple[PostgresI
     assert [memory.id for memory in main.documents.find(order="path")] == [1, 2]
     assert hits(main, "zebra") == [1]
     assert branch.documents.get(2, any_presence=True).presence is Presence.FORGOTTEN
-    assert branch.care.stats()["memories"] == 0
-    assert main.care.stats()["memories"] == 2
+    assert branch.care.stats().memories == 0
+    assert main.care.stats().memories == 2
 
 
 def test_a_text_that_moved_on_a_branch_is_the_same_memory(pair: tuple[PostgresIndex, PostgresIndex]) -> None:

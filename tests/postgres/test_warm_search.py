@@ -127,10 +127,10 @@ def test_a_whole_answer_of_what_nobody_has_read_takes_three_ways(tmp_path: Path,
 def test_numbers_of_a_project_are_collected_in_three_questions(server: Server, project: str) -> None:
     store = filled(server, project, documents=3)
     with counted() as sent:
-        assert store.care.stats()["memories"] == 3
+        assert store.care.stats().memories == 3
     assert len([one for one in sent if "FROM memory" in str(one) or "FROM failure" in str(one)]) <= 3
     assert not [one for one in sent if "length(" in str(one)], "what reads every row is asked for by itself"
-    assert store.care.stats(size=True)["size_bytes"] > 0
+    assert store.care.stats(size=True).size_bytes > 0
     store.close()
 
 

@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from spec_kit_memory.advice import Advice, Text, advise, finding, outcome
 from spec_kit_memory.answers import EmbeddingStats, FolderStats, HealthAnswer, LinkStats, Problem, StatsAnswer
@@ -19,7 +18,7 @@ from spec_kit_memory.files import checkpoint_file as shelf
 from spec_kit_memory.files import locks, write_counters
 from spec_kit_memory.files.checkpoint_shelf import shelf_of
 from spec_kit_memory.files.scan_report import Differences
-from spec_kit_memory.index.contract import BadFile, Remark, Tally
+from spec_kit_memory.index.contract import BadFile, IndexTotals, Remark, Tally
 from spec_kit_memory.requests import HealthRequest, StatsRequest
 
 _TOTALS = ("memories", "gone", "forgotten", "passages", "tokens", "triggers", "aliases", "outdated")
@@ -28,32 +27,32 @@ COMPOSITE = {"count": 0.3, "recency": 0.4, "importance": 0.3}
 
 
 def stats(runtime: Runtime, request: StatsRequest) -> StatsAnswer:
-    raw = runtime.store.care.stats(size=True)
+    stored = runtime.store.care.stats(size=True)
     folders = _folders(runtime, runtime.store.documents.tally(), request.folder_ranking)
     return StatsAnswer(
-        outcome=outcome("workspace-contents", memories=raw["memories"], folders=len(folders), passages=raw["passages"]),
-        totals={name: raw[name] for name in _TOTALS} | {"folders": len(folders)},
-        tiers=dict(raw["tiers"]),
+        outcome=outcome("workspace-contents", memories=stored.memories, folders=len(folders), passages=stored.passages),
+        totals={name: getattr(stored, name) for name in _TOTALS} | {"folders": len(folders)},
+        tiers=dict(stored.tiers),
         states=_states(runtime),
-        sources=dict(raw["sources"]),
-        vectors=dict(raw["vectors"]),
+        sources=dict(stored.sources),
+        vectors=dict(stored.vectors),
         folders=tuple(folders[: request.limit]),
-        links=_links(runtime, raw["memories"]),
-        embedding=_embedding(runtime, raw),
+        links=_links(runtime, stored.memories),
+        embedding=_embedding(runtime, stored),
         transactions=asdict(write_counters.read(runtime.settings, scope=runtime.scope)),
-        size_bytes=raw["size_bytes"],
-        last_indexed=raw["last_indexed"],
+        size_bytes=stored.size_bytes,
+        last_indexed=stored.last_indexed,
         git=git_status.counts(runtime),
     )
 
 
-def _embedding(runtime: Runtime, raw: Mapping[str, Any]) -> EmbeddingStats:
+def _embedding(runtime: Runtime, stored: IndexTotals) -> EmbeddingStats:
     return EmbeddingStats(
         provider=runtime.settings.semantic.model,
-        model=raw["model"],
-        dimensions=raw["dimensions"],
+        model=stored.model.name if stored.model else None,
+        dimensions=stored.model.dimensions if stored.model else None,
         problem=remarks.vector_cause(runtime) or None,
-        failures=dict(raw["failures"]) if runtime.meaning.wanted else {},
+        failures=dict(stored.failures) if runtime.meaning.wanted else {},
     )
 
 
@@ -312,9 +311,9 @@ def _first(names: Sequence[str]) -> tuple[str, ...] | Advice:
 
 def _held_back(runtime: Runtime) -> list[Advice]:
     """The ids of memories that expired or were marked outdated: a list would show only its first page."""
-    now, raw = runtime.now(), runtime.store.care.stats()
-    some_expired = raw["memories"] > runtime.store.documents.count(Filter(expired_at=now.timestamp()))
-    if not some_expired and not raw["outdated"]:
+    now, stored = runtime.now(), runtime.store.care.stats()
+    some_expired = stored.memories > runtime.store.documents.count(Filter(expired_at=now.timestamp()))
+    if not some_expired and not stored.outdated:
         return []
     memories = runtime.store.documents.find(order="path")
     expired = [memory.id for memory in memories if decay.expired(memory.attributes.expires_at, now)]
@@ -348,18 +347,18 @@ def _in_vectors(runtime: Runtime) -> Iterator[_Checked]:
         yield _Checked("meaning", [foreign], hint=advise("embed-anew"))
     else:
         yield _Checked("meaning", [cause] if cause else (), hint=hint)
-    raw = runtime.store.care.stats()
-    waiting = sum(raw["vectors"].get(name, 0) for name in ("pending", "retry"))
-    why = cause or raw["provider_failure"] or ""
+    stored = runtime.store.care.stats()
+    waiting = sum(stored.vectors.get(name, 0) for name in ("pending", "retry"))
+    why = cause or stored.provider_failure or ""
     yield _Checked(
         "pending vectors",
-        [_without_vectors(waiting, raw["pending_passages"], why)] if raw["pending_passages"] else (),
+        [_without_vectors(waiting, stored.pending_passages, why)] if stored.pending_passages else (),
         hint=runtime.meaning.advice if why else "",
         in_progress=not why and locks.holder(runtime.settings, "embed.lock") not in (None, os.getpid()),
     )
     yield _Checked(
         "failed vectors",
-        [finding("passages-without-vector", count=count, cause=cause) for cause, count in raw["failures"].items()],
+        [finding("passages-without-vector", count=count, cause=cause) for cause, count in stored.failures.items()],
     )
 
 

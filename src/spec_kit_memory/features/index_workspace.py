@@ -70,7 +70,7 @@ def index(runtime: Runtime, request: IndexRequest) -> IndexAnswer:
     text_done = time.perf_counter()
     # All waiting passages are embedded, also those outside the caller's scope; only the caller's own are reported.
     foreign = request.embed and runtime.meaning.wanted and _has_foreign_vectors(runtime)
-    missing = runtime.store.care.stats()["passages"] if foreign else _without_vectors(runtime)
+    missing = runtime.store.care.stats().passages if foreign else _without_vectors(runtime)
     passages: int | None = None
     if request.embed:
         embed_pending(runtime, progress=request.progress, cancelled=request.cancelled)
@@ -97,7 +97,7 @@ def _has_foreign_vectors(runtime: Runtime) -> bool:
 def _without_vectors(runtime: Runtime) -> int:
     """The number of passages without a vector, failed ones included: otherwise they would count as embedded."""
     stats = runtime.store.care.stats()
-    return int(stats["pending_passages"]) + int(stats["failed_passages"])
+    return stats.pending_passages + stats.failed_passages
 
 
 def _copied(runtime: Runtime, answer: IndexAnswer, url: str) -> IndexAnswer:
@@ -232,7 +232,7 @@ def _answer(
     """`passages`: how many were embedded; None if that is left to the background."""
     indexed = report.new + report.modified + report.reindexed
     stats = runtime.store.care.stats()
-    status = dict(stats["vectors"])
+    status = dict(stats.vectors)
     hints: list[Text] = []
     if report.forgotten:
         hints.append(advise("forgotten-files", count=report.forgotten))
@@ -247,7 +247,7 @@ def _answer(
         hints.append(
             advise("loose-links-more", problem=first, more=more) if more else advise("loose-link", problem=first)
         )
-    failures = stats["failures"] if runtime.meaning.wanted else {}
+    failures = stats.failures if runtime.meaning.wanted else {}
     cause = remarks.vector_cause(runtime)
     hints += _missing_vectors(runtime, status, failures, cause, embedded=passages is not None)
     waiting = sum(count for name, count in status.items() if name != "success") if runtime.meaning.wanted else 0

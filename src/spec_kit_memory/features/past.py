@@ -156,10 +156,10 @@ def _rebuilt_in(folder: PastFolder, runtime: Runtime, rows: _PastRows) -> _Rebui
 
 def _give_vectors(runtime: Runtime, store: Index) -> None:
     """Copy the present vectors of all passages whose text is the same: vectors are keyed by the hash of the text."""
-    model = runtime.whole.care.stats()
-    if model["model"] is None:
+    model = runtime.whole.care.stats().model
+    if model is None:
         return
-    store.vectors.use_model(model["model"], model["dimensions"], model["weights_hash"])
+    store.vectors.use_model(model.name, model.dimensions, model.weights_hash)
     hashes = [work.passage_hash for work in store.vectors.work(1_000_000)]
     page: dict[str, tuple[bytes, bytes | None]] = {}
     for hash_, vector, states in runtime.whole.vectors.get(hashes):

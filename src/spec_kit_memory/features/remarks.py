@@ -32,7 +32,7 @@ def vector_cause(runtime: Runtime) -> Text:
     """Why nothing can be embedded now, as far as any process knows; "" if there is no problem."""
     if not runtime.meaning.wanted:
         return ""
-    return runtime.meaning.problem or str(runtime.store.care.stats()["provider_failure"] or "")
+    return runtime.meaning.problem or str(runtime.store.care.stats().provider_failure or "")
 
 
 def foreign_vectors(runtime: Runtime, dimensions: int | None = None) -> Text:
@@ -40,17 +40,17 @@ def foreign_vectors(runtime: Runtime, dimensions: int | None = None) -> Text:
 
     Without `dimensions` only the model is compared: finding out the dimensions takes a request to some providers.
     """
-    stored, embedder = runtime.store.care.stats(), runtime.meaning.embedder()
-    if embedder is None or not stored["weights_hash"]:
+    stored, embedder = runtime.store.care.stats().model, runtime.meaning.embedder()
+    if embedder is None or stored is None or not stored.weights_hash:
         return ""
-    same_size = dimensions in (None, stored["dimensions"])
-    if same_size and stored["weights_hash"] == embedder.weights_hash:
+    same_size = dimensions in (None, stored.dimensions)
+    if same_size and stored.weights_hash == embedder.weights_hash:
         return ""
-    if stored["model"] != embedder.name:
-        return finding("vectors-of-another-model", stored=str(stored["model"]), used=embedder.name)
+    if stored.name != embedder.name:
+        return finding("vectors-of-another-model", stored=stored.name, used=embedder.name)
     if same_size:
         return finding("vectors-from-elsewhere", used=embedder.name)
-    return finding("vectors-of-other-size", used=embedder.name, stored=stored["dimensions"], now=dimensions or 0)
+    return finding("vectors-of-other-size", used=embedder.name, stored=stored.dimensions, now=dimensions or 0)
 
 
 def of(runtime: Runtime, memories: Sequence[Memory], *, slips: bool = False) -> dict[int, tuple[Text, ...]]:

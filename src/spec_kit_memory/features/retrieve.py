@@ -368,7 +368,7 @@ def _match(runtime: Runtime, question: Question, hits: Hits, readings: Sequence[
     """The match of each candidate with the text that it answers best; empty if the model has no calibration curve."""
     embedder = runtime.meaning.embedder() if question.embeddings else None
     curve = calibration.CURVES.get(embedder.name) if embedder else None
-    passages = runtime.store.care.stats()["passages"] if curve else 0
+    passages = runtime.store.care.stats().passages if curve else 0
     matches: dict[int, float | None] = {}
     for embedding, of, (candidates, words) in zip(question.embeddings, hits.texts, readings, strict=False):
         if curve is None or words is None or embedding.unrelated is None or not candidates:

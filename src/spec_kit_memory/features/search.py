@@ -362,7 +362,7 @@ def _not_flagged(runtime: Runtime, hot: frozenset[int]) -> frozenset[int]:
 def _pending(runtime: Runtime, question: Question) -> tuple[Text, ...]:
     if not question.embeddings:
         return ()
-    waiting = runtime.store.care.stats()["pending_passages"]
+    waiting = runtime.store.care.stats().pending_passages
     return (advise("embed-rest", count=waiting),) if waiting else ()
 
 

@@ -32,6 +32,7 @@ from spec_kit_memory.features.answer_frame import AnswerFrame
 from spec_kit_memory.features.result_rows import ResultBuilder
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.features.search import RankedMemory, Ranking
+from spec_kit_memory.index.contract import IndexTotals
 from spec_kit_memory.requests import SearchRequest as Request
 
 # A question may be long; the answer repeats enough of it to identify it.
@@ -96,7 +97,7 @@ def _packed(runtime: Runtime, request: Request, ranking: Ranking) -> SearchAnswe
     )
     builder.remember(list(dict.fromkeys(result.id for result in results)), _rule_marks(runtime, shown_rules.rules))
     cards, results = builder.contiguity(results)
-    hints = _hints(request, ranking, results, stats["memories"], found_count=len(candidates))
+    hints = _hints(request, ranking, results, stats.memories, found_count=len(candidates))
     if request.spec_folder and not candidates and (unknown := _unknown_folder(runtime, request.spec_folder)):
         hints.insert(0, unknown)
     if shown_rules.unnamed:
@@ -121,7 +122,7 @@ def _answer_header(
     request: Request,
     ranking: Ranking,
     rules: tuple[Rule, ...],
-    stats: Mapping[str, Any],
+    stats: IndexTotals,
 ) -> SearchAnswer:
     """The answer before its results are added."""
     return SearchAnswer(
@@ -134,8 +135,8 @@ def _answer_header(
         concepts=ranking.concepts,
         held_back=ranking.held_back,
         unavailable=ranking.unavailable,
-        stats={"totalFiles": stats["memories"], "totalChunks": stats["passages"]},
-        freshness=Freshness(last_indexed=stats["last_indexed"], pending_vectors=stats["pending_passages"]),
+        stats={"totalFiles": stats.memories, "totalChunks": stats.passages},
+        freshness=Freshness(last_indexed=stats.last_indexed, pending_vectors=stats.pending_passages),
         tokens_saved=10**9,  # an upper bound, to measure the size of the field
         explain=_explain(runtime, ranking) if request.explain else Explanation(),
         omitted=frozenset() if request.anchors else frozenset(("tokens_saved",)),

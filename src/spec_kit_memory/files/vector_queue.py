@@ -123,9 +123,9 @@ class _EmbeddingProgress:
         if self._progress is None:
             return
         stats = self._store.care.stats()
-        passages, self._remaining = stats["passages"], stats["pending_tokens"]
+        passages, self._remaining = stats.passages, stats.pending_tokens
         if self._others is None:
-            self._others = passages - stats["pending_passages"]
+            self._others = passages - stats.pending_passages
         self._passages = max(1, passages - self._others)  # including passages added in the meantime
         if self._made:
             self._report_progress()

@@ -99,6 +99,41 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredModel:
+    """The embedding model that the stored vectors are of."""
+
+    name: str
+    dimensions: int
+    weights_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class IndexTotals:
+    """How much an index stores, as far as the scope sees it."""
+
+    memories: int  # present; all counts below are of these
+    gone: int
+    forgotten: int
+    outdated: int
+    passages: int
+    pending_passages: int
+    failed_passages: int
+    tokens: int
+    pending_tokens: int  # about: of the passages that wait for a vector
+    triggers: int
+    aliases: int
+    tiers: Mapping[str, int]
+    sources: Mapping[str, int]
+    context_types: Mapping[str, int]
+    vectors: Mapping[str, int]  # per status
+    failures: Mapping[str, int]  # reason -> passages
+    provider_failure: str | None
+    model: StoredModel | None  # None: nothing was ever embedded
+    last_indexed: datetime | None
+    size_bytes: int = 0  # with `size`: of all stored data; for a scope that sees only a part, of its documents
+
+
+@dataclass(frozen=True, slots=True)
 class BadFile:
     """A file that could not be read, and why."""
 
@@ -517,15 +552,8 @@ class Vectors(Protocol):
 class Care(Protocol):
     """Statistics, faults, checkpoints and repair."""
 
-    def stats(self, *, size: bool = False) -> dict[str, Any]:
-        """Counts: memories, gone, forgotten, passages, tokens, triggers, aliases, outdated, pending_passages,
-        pending_tokens (about), failed_passages;
-        per tiers, sources, context_types, vectors (by status); model, dimensions, weights_hash; failures (reason ->
-        passages), provider_failure (a reason or None); last_indexed. Cheap while nothing changed.
-
-        `size`: adds size_bytes, of all stored data or, for a scope that sees only a part, of its documents. This may
-        read everything.
-        """
+    def stats(self, *, size: bool = False) -> IndexTotals:
+        """What is stored. Cheap while nothing changed, except with `size`, which may read everything."""
         ...
 
     def remarks(

@@ -5,36 +5,37 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from spec_kit_memory.advice import finding
 from spec_kit_memory.core.memory import Scope, owner_of
 from spec_kit_memory.core.scope import allows
 from spec_kit_memory.index import rows
-from spec_kit_memory.index.contract import BadFile, Remark
+from spec_kit_memory.index.contract import BadFile, IndexTotals, Remark, StoredModel
 from spec_kit_memory.index.sql import conditions, declared_links, vectors
 from spec_kit_memory.index.sql.dialect import Connection, fetch, first
 from spec_kit_memory.index.sql.view import View
 
 
 class Statistics(View):
-    def stats(self, *, size: bool = False) -> dict[str, Any]:
+    def stats(self, *, size: bool = False) -> IndexTotals:
         generation = self._shared.generation()
-        cached = self._shared.stats.get(self._scope)
+        cached = self._shared.totals.get(self._scope)
         if cached is None or cached[0] != generation:
             cached = generation, self._collect()
-            self._shared.stats[self._scope] = cached
-        return cached[1] | ({"size_bytes": self._size()} if size else {})
+            self._shared.totals[self._scope] = cached
+        return replace(cached[1], size_bytes=self._size()) if size else cached[1]
 
-    def _collect(self) -> dict[str, Any]:
+    def _collect(self) -> IndexTotals:
         seen, bound = conditions.visible(self._scope)
         live = f"memory.presence = 'live' AND {seen}"
         with self._database.reading() as connection:
-            return {
+            return IndexTotals(
                 **_counts(connection, seen, bound),
                 **_single_values(connection, seen, bound),
-                "failures": _failures(connection, live, bound),
-            }
+                failures=_failures(connection, live, bound),
+            )
 
     def _size(self) -> int:
         """The size of the index; for a scope that sees only a part, of its documents, so as not to reveal the rest."""
@@ -125,9 +126,16 @@ def _single_values(connection: Connection, seen: str, bound: list[Any]) -> dict[
         f" {model.format('dimensions')}, {model.format('weights_hash')}, ({vectors.PROVIDER_FAILURE}),"
         f" (SELECT max(updated_at) FROM memory WHERE memory.project_id = @p AND {seen})"
     )
-    names = ("triggers", "aliases", "model", "dimensions", "weights_hash", "provider_failure", "last_indexed")
-    values = dict(zip(names, first(connection, sql, bound * 3), strict=True))
-    return values | {"last_indexed": rows.when(values["last_indexed"])}
+    triggers, aliases, name, dimensions, weights_hash, provider_failure, last_indexed = first(
+        connection, sql, bound * 3
+    )
+    return {
+        "triggers": triggers,
+        "aliases": aliases,
+        "model": None if name is None else StoredModel(name, dimensions, weights_hash),
+        "provider_failure": provider_failure,
+        "last_indexed": rows.when(last_indexed),
+    }
 
 
 def _failures(connection: Connection, live: str, bound: list[Any]) -> dict[str, int]:

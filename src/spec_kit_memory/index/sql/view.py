@@ -15,6 +15,7 @@ from spec_kit_memory.index.sql.dialect import Database
 
 if TYPE_CHECKING:
     from spec_kit_memory.index.arrays.matching import Arrays
+    from spec_kit_memory.index.contract import IndexTotals
 
 Model = tuple[str, int, str]  # name, dimensions, hash of the weights
 
@@ -25,7 +26,7 @@ class Shared(ABC):
         self.feed = feed
         self.steadiness = Steadiness()
         self.model: Model | None = None  # the model with which this process embeds
-        self.stats: dict[Scope | None, tuple[int, dict[str, Any]]] = {}
+        self.totals: dict[Scope | None, tuple[int, IndexTotals]] = {}
         self.row_cache = RowCache(self.feed, self.steadiness)
         self.loaded: Arrays | None = None
 
