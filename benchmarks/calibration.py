@@ -87,7 +87,7 @@ def ask(workspace: Workspace, text: str, relevant: Sequence[str], places: Places
     """What a search shows first, through the product's own line of reading."""
     runtime = workspace._runtime
     request = SearchRequest(query=text, limit=FIRST, include_archived=True)
-    found = searching.rank(runtime, request).found[:FIRST]
+    found = searching.rank(runtime, request).memories[:FIRST]
     question = retrieve.prepare(runtime, query.read(text))
     pool = retrieve.match(runtime, question, searching.hard_filter(request))
     candidates, words = pool.readings[0]

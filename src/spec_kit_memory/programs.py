@@ -15,11 +15,11 @@ from pathlib import Path
 def find(name: str, environ: Mapping[str, str]) -> str | None:
     """The absolute path of the program; None if there is none. A name that is a path is not searched for."""
     if os.path.dirname(name):
-        found = shutil.which(name)
-        return str(Path(found).absolute()) if found else None
+        program = shutil.which(name)
+        return str(Path(program).absolute()) if program else None
     path = environ.get("PATH", os.defpath)
     for folder in filter(os.path.isabs, path.split(os.pathsep)):
         # Given a path, `which` does not search the current folder on Windows.
-        if found := shutil.which(os.path.join(folder, name)):
-            return found
+        if program := shutil.which(os.path.join(folder, name)):
+            return program
     return None

@@ -613,8 +613,12 @@ class Workspace:
         missing = error.details.get("memoryId")
         heir = features.merge.merged_into(self._runtime, missing) if isinstance(missing, int) else None
         if heir is not None:
-            message = f"memory {missing} was merged into memory {heir.id} ({heir.title})"
-            return MemoryNotFound(message, hint=advise("read-merged", id=heir.id), memoryId=missing, mergedInto=heir.id)
+            return MemoryNotFound(
+                f"memory {missing} was merged into memory {heir.id} ({heir.title})",
+                hint=advise("read-merged", id=heir.id),
+                memoryId=missing,
+                mergedInto=heir.id,
+            )
         if isinstance(missing, int) and features.merge.was_deleted(self._runtime, missing):
             return MemoryNotFound(f"memory {missing} was deleted", hint=self._runtime.bring_back, memoryId=missing)
         if self._unread:

@@ -65,7 +65,7 @@ def test_a_provider_key_is_replaced_wherever_it_stands(kind: str, around: str) -
     result = redact(around.format(secret))
     assert secret not in result.text
     assert result.text == around.format(f"[REDACTED:{kind}]")
-    assert result.found == {kind: 1}
+    assert result.counts == {kind: 1}
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_provider_key_is_replaced_wherever_it_stands(kind: str, around: str) -
 def test_a_value_given_to_a_telling_name_is_replaced_and_the_name_stays(line: str, secret: str, kind: str) -> None:
     result = redact(line.format(secret))
     assert result.text == line.format(f"[REDACTED:{kind}]")
-    assert result.found == {kind: 1}
+    assert result.counts == {kind: 1}
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_a_value_given_to_a_telling_name_is_replaced_and_the_name_stays(line: st
 def test_what_only_looks_like_a_secret_stays(text: str) -> None:
     result = redact(text)
     assert result.text == text
-    assert result.found == {}
+    assert result.counts == {}
 
 
 def private_key(kind: str = "RSA ", *, footer: bool = True) -> str:
@@ -197,7 +197,7 @@ def test_a_private_key_goes_and_its_lines_are_kept(kind: str) -> None:
     result = redact(f"before\n{private_key(kind)}\nafter")
     assert ALNUM[:30] not in result.text
     assert result.text.split("\n") == ["before", *["[REDACTED:private-key]"] * 5, "after"]
-    assert result.found == {"private-key": 1}
+    assert result.counts == {"private-key": 1}
 
 
 def test_a_private_key_with_headers_goes_as_a_whole() -> None:
@@ -225,12 +225,12 @@ def test_several_secrets_of_one_line_are_all_counted() -> None:
     one, two = PROVIDERS["github-token"], PROVIDERS["aws-key"]
     result = redact(f"{one} and {two} and {one}")
     assert result.text == "[REDACTED:github-token] and [REDACTED:aws-key] and [REDACTED:github-token]"
-    assert result.found == {"github-token": 2, "aws-key": 1}
+    assert result.counts == {"github-token": 2, "aws-key": 1}
 
 
 def test_a_provider_key_behind_a_telling_name_is_named_once() -> None:
     result = redact("GITHUB_TOKEN=" + PROVIDERS["github-token"])
-    assert sum(result.found.values()) == 1
+    assert sum(result.counts.values()) == 1
     assert PROVIDERS["github-token"] not in result.text
 
 
@@ -329,7 +329,7 @@ def test_redacting_twice_changes_nothing_more(text: str) -> None:
     once = redact(text)
     twice = redact(once.text)
     assert twice.text == once.text
-    assert twice.found == {}
+    assert twice.counts == {}
 
 
 @given(TEXTS)
@@ -400,7 +400,7 @@ def test_only_the_values_of_a_kubernetes_secret_go(last: bool) -> None:
     assert redact(secret).text == secret.replace("aGVycmluZw==", "[REDACTED:kubernetes-secret]")
     together = f"{other}---\n{secret}---\n{other}"
     assert redact(together).text == together.replace(secret, redact(secret).text)
-    assert redact(other).found == {}
+    assert redact(other).counts == {}
 
 
 def test_marks_are_never_replaced_again() -> None:

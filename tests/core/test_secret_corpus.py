@@ -93,7 +93,7 @@ def test_lines_stay_where_they_are_and_a_second_scan_finds_nothing(name: str) ->
     for case in cases(name):
         once = redact(case.text)
         assert once.text.count("\n") == case.text.count("\n"), case
-        assert redact(once.text).found == {}, case
+        assert redact(once.text).counts == {}, case
 
 
 @every_set

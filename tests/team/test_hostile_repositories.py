@@ -97,13 +97,13 @@ def test_links_submodules_and_odd_names_are_skipped_and_the_rest_is_read(reader:
     assert done.mirrored.skipped["links"] == 2
     assert done.mirrored.skipped["submodules"] == 1
     assert done.mirrored.skipped["odd names"] == 3
-    assert done.mirrored.skipped["too large files"] == 1
+    assert done.mirrored.skipped["large files"] == 1
     assert not list(tmp_path.rglob("ran"))
     with_people = reader.tree(
         ("040000", "tree", reader.tree(("040000", "tree", own.encode(), b"users")).encode(), b"memory")
     )
     reader.remote.push_tree(with_people)
-    assert reader.read().mirrored.skipped == {"files in somebody's own namespace": 1}
+    assert reader.read().mirrored.skipped == {"personal files": 1}
     assert reader.paths() == set()
 
 

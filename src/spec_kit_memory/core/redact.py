@@ -51,7 +51,7 @@ class Redacted:
     """The text without secrets, and how many of each kind were found."""
 
     text: str
-    found: Mapping[str, int]
+    counts: Mapping[str, int]
 
 
 def redact(text: str) -> Redacted:
@@ -80,7 +80,7 @@ def kept_id(identifier: str) -> str:
 
     The digest is the same each time, so that it still identifies the same thing, but does not reveal the secret.
     """
-    if not redact(identifier).found:
+    if not redact(identifier).counts:
         return identifier
     return f"redacted-{hashlib.sha256(identifier.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
 
@@ -94,7 +94,7 @@ def redact_data(value: Any, counts: Counter[str], name: str = "") -> Any:
     rows: list[_Row] = []
     _lay_out(value, _Label(name), rows)
     clean = redact("\n".join(row.line for row in rows))
-    counts.update(clean.found)
+    counts.update(clean.counts)
     return _rebuilt(value, iter(_cut(rows, clean.text.split("\n"))))
 
 

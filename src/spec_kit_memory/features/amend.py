@@ -104,26 +104,26 @@ def _phrases(phrases: Sequence[str]) -> tuple[str, ...]:
 
 def _check(memory: Memory, changes: Mapping[str, Any], *, confirm: bool) -> None:
     problems: list[Advice] = []
-    then: list[Text] = []
+    next_steps: list[Text] = []
     if changes.get("title") == "":
         problems.append(finding("title-is-empty"))
     tier = changes.get("tier")
     if tier is Tier.CONSTITUTIONAL and memory.tier is not Tier.CONSTITUTIONAL:
         if not memory.trusted:
             problems.append(finding("unvouched-is-no-rule", source=memory.source.value))
-            then.append(advise("vouch", id=memory.id))
+            next_steps.append(advise("vouch", id=memory.id))
         elif not confirm:
             problems.append(finding("rule-needs-a-person"))
-            then.append(advise("confirm"))
+            next_steps.append(advise("confirm"))
     if tier and memory.source is Source.CONSTITUTIONAL and tier is not Tier.CONSTITUTIONAL:
         problems.append(finding("lies-in-rules", path=memory.path))
     if changes.get("triggers") and not memory.trusted:
         problems.append(finding("unvouched-has-no-triggers", source=memory.source.value))
-        then.append(advise("vouch", id=memory.id))
+        next_steps.append(advise("vouch", id=memory.id))
     if problems:
         words = [str(problem) for problem in problems]
         unchanged = finding("nothing-changed-in", id=memory.id)
-        raise Invalid("; ".join(words), hint=(unchanged, *dict.fromkeys(then)), problems=words)
+        raise Invalid("; ".join(words), hint=(unchanged, *dict.fromkeys(next_steps)), problems=words)
 
 
 def apply(runtime: Runtime, memory: Memory, changes: Mapping[str, Any], *, operation_id: str) -> str:

@@ -203,7 +203,7 @@ def _checked(name: str) -> str:
         raise OutOfRange(f"the name has {len(name)} characters", hint=f"use at most {LONGEST_NAME}")
     if any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in name):
         raise BadParameter(f"the name {name!r} has characters that cannot be shown", hint="use letters and digits")
-    if secrets := redact.redact(name).found:
+    if secrets := redact.redact(name).counts:
         raise BadParameter(
             f"the checkpoint's name holds what looks like a secret ({', '.join(secrets)})", hint="choose another name"
         )
@@ -324,16 +324,16 @@ def diff(runtime: Runtime, request: CheckpointDiffRequest) -> CheckpointDiffAnsw
     opened = find(runtime, request.name)
     opened.verify()
     with closing(runtime.store.care.snapshot(_where(opened.header.spec_folder))) as now_rows:
-        then, now = _Compared.read(opened.rows()), _Compared.read(now_rows)
+        old_rows, new_rows = _Compared.read(opened.rows()), _Compared.read(now_rows)
     # Ids mean the same memory only within one database.
-    key = "id" if then.instance == now.instance else "path"
-    before, after = then.by(key), now.by(key)
+    key = "id" if old_rows.instance == new_rows.instance else "path"
+    before, after = old_rows.by(key), new_rows.by(key)
     both = [(before[memory_id], after[memory_id]) for memory_id in before if memory_id in after]
     added = [after[memory_id] for memory_id in after if memory_id not in before]
     removed = [before[memory_id] for memory_id in before if memory_id not in after]
     changed = [replace(_named(new), changed=tuple(names)) for old, new in both if (names := _differences(old, new))]
     used = sum(old["access_count"] != new["access_count"] for old, new in both)
-    links = _compare_links(then.links(key), now.links(key))
+    links = _compare_links(old_rows.links(key), new_rows.links(key))
     return CheckpointDiffAnswer(
         outcome=_diff_outcome(opened.header, added=len(added), removed=len(removed), changed=len(changed), links=links),
         advice=tuple(_diff_hints(opened.header, used)),

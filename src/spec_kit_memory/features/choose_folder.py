@@ -82,7 +82,7 @@ def place(
 
 def _refuse_secret(name: str) -> None:
     """Refuse a name with a secret in it: it would be in every path below the folder, and in git."""
-    if secrets := redact.redact(name).found:
+    if secrets := redact.redact(name).counts:
         raise BadSpecFolder(
             f"the name of the new spec folder holds what looks like a secret ({', '.join(secrets)})",
             hint="choose another name",

@@ -268,7 +268,7 @@ def _decided_on(runtime: Runtime, request: ContextRequest, folder: str | None) -
     decided: dict[int, _Decided] = {}
     for kind in (ContextType.DECISION, None):
         ranking = searching.rank(runtime, search_request.replace(context_type=kind))
-        for result in ranking.found if ranking.close or not request.prompt else ():
+        for result in ranking.memories if ranking.close or not request.prompt else ():
             if len(decided) == MOST_DECISIONS:
                 break
             passage, section = _decision_of(result) if result.memory.trusted else (None, False)
@@ -307,7 +307,7 @@ def _nearest(runtime: Runtime, page: _Page, request: ContextRequest, folder: str
         return
     page.heading("## Nearest to the prompt")
     # The user did not ask for this text, so unvouched memories are left out; a search returns them, marked.
-    fitting = [result for result in ranking.found if result.memory.trusted and result.memory.id not in page.shown]
+    fitting = [result for result in ranking.memories if result.memory.trusted and result.memory.id not in page.shown]
     with_words = (
         (result, words_of) for result in fitting if not result.superseded_by and (words_of := _words(runtime, result))
     )

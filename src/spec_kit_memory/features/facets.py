@@ -16,7 +16,7 @@ MOST_FOLDERS = 12
 def facets(runtime: Runtime, request: FacetsRequest) -> FacetsAnswer:
     """Count all results by kind, archived ones included, because a filter by state can show them."""
     ranking = search.rank(runtime, SearchRequest(query=request.query, include_archived=True))
-    results = ranking.found
+    results = ranking.memories
     folders = Counter(f.memory.spec_folder for f in results if f.memory.spec_folder)
     return FacetsAnswer(
         outcome=outcome("memories-counted", count=len(results)),

@@ -46,10 +46,10 @@ def stale(runtime: Runtime) -> list[Advice]:
     """Remarks on live rows whose file is gone, which no scan has noticed yet."""
     if runtime.accepts:
         return []
-    there = _Listed(runtime.settings.root)
+    listed = _Listed(runtime.settings.root)
     gone = []
     for path, stored in runtime.store.documents.stored().items():
-        if stored.presence is not Presence.LIVE or stored.alias or path.startswith(CHAT) or path in there:
+        if stored.presence is not Presence.LIVE or stored.alias or path.startswith(CHAT) or path in listed:
             continue
         if not runtime.has_file(path):
             continue

@@ -109,9 +109,9 @@ def _copied(runtime: Runtime, answer: IndexAnswer, url: str) -> IndexAnswer:
             "only a caller who sees the whole workspace may copy its index",
             hint="leave out isolation and allowed paths to copy it",
         )
-    there = replace(runtime.settings, index=replace(runtime.settings.index, url=url))
-    place, project = paths.index_place(there), there.index_project
-    with closing(open_index(place, project=project, checkout=there.index_checkout)) as target:
+    target_settings = replace(runtime.settings, index=replace(runtime.settings.index, url=url))
+    place, project = paths.index_place(target_settings), target_settings.index_project
+    with closing(open_index(place, project=project, checkout=target_settings.index_checkout)) as target:
         counts = copy(runtime.whole, target)
     memories, entries = counts["memory"], counts["ledger"]
     done = outcome("copied", memories=memories, entries=entries, outcome=answer.outcome)

@@ -129,7 +129,7 @@ class Pool:
     unavailable: tuple[Text, ...] = ()
     # Passage id -> the question that led to it; the candidates alone, as they were before questions became sections.
     questions: Mapping[int, str] = field(default_factory=dict)
-    asked: Mapping[int, StoredPassage] | None = None
+    candidates: Mapping[int, StoredPassage] | None = None
     legs: Mapping[str, int] = field(default_factory=dict)
     # The passages that only a high limit added; they are no candidates, and nothing is counted by them.
     added: frozenset[int] = frozenset()
@@ -137,7 +137,7 @@ class Pool:
     @property
     def candidate_passages(self) -> Mapping[int, StoredPassage]:
         """The passages of the candidates."""
-        return self.passages if self.asked is None else self.asked
+        return self.passages if self.candidates is None else self.candidates
 
     def by_memory(self) -> dict[int, list[StoredPassage]]:
         """Each memory's passages, best first."""
@@ -193,9 +193,9 @@ class Question:
     def unavailable(self) -> tuple[Text, ...]:
         if self._mode == "text" or self.embeddings:
             return ()
-        problem, then = self._runtime.meaning.problem, self._runtime.meaning.advice
-        if isinstance(then, Advice):
-            return (advise("no-meaning", problem=problem, next=then),)
+        problem, next_step = self._runtime.meaning.problem, self._runtime.meaning.advice
+        if isinstance(next_step, Advice):
+            return (advise("no-meaning", problem=problem, next=next_step),)
         return (finding("meaning-unavailable", problem=problem),)
 
     @property
@@ -254,7 +254,7 @@ def extended(runtime: Runtime, question: Question, pool: Pool, *, results: int) 
         passages={**beyond.passages, **pool.passages},
         match={**beyond.match, **pool.match},
         questions={**beyond.questions, **pool.questions},
-        asked=pool.candidate_passages,
+        candidates=pool.candidate_passages,
         added=frozenset(beyond.passages.keys() - pool.passages.keys()),
     )
 
@@ -298,7 +298,7 @@ def with_sections_for_questions(pool: Pool, passages_of: Callable[[int], Sequenc
         if own is not None:
             match[section.id] = max(own, match.get(section.id) or 0.0)
     return replace(
-        pool, relevance=values, passages=passages, match=match, questions=questions, asked=pool.candidate_passages
+        pool, relevance=values, passages=passages, match=match, questions=questions, candidates=pool.candidate_passages
     )
 
 

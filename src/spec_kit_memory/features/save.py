@@ -291,8 +291,8 @@ def _already_stored(
     answer = replace(answer, outcome=before)
     if dry_run:
         other = near_duplicates.mergeable(runtime, answer.similar, existing)
-        then = outcome("would-take-in", outcome=before, other=other.id) if other else before
-        return replace(answer, outcome=outcome("nothing-written", outcome=then))
+        planned = outcome("would-take-in", outcome=before, other=other.id) if other else before
+        return replace(answer, outcome=outcome("nothing-written", outcome=planned))
     answer = _joined(runtime, answer, existing.id)
     if answer.merged is None:
         return replace(answer, outcome=outcome("nothing-to-merge", outcome=before))

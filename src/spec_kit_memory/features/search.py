@@ -163,7 +163,7 @@ class Ranking:
     """Everything a search found, in order, before budget and session are applied."""
 
     query: Query
-    found: tuple[RankedMemory, ...]
+    memories: tuple[RankedMemory, ...]
     total: int
     held_back: HeldBack
     method: str
@@ -181,15 +181,15 @@ class Ranking:
     @property
     def close(self) -> bool:
         """Is any result an answer? Without a calibrated model there is no match value; any vector hit then counts."""
-        return any(map(self.answers, self.found)) or any(
+        return any(map(self.answers, self.memories)) or any(
             result.match is None and "vector" in result.scored.stages and "late" not in result.scored.stages
-            for result in self.found
+            for result in self.memories
         )
 
     @property
     def is_unanswered(self) -> bool:
         """Is it certain that no result is an answer?"""
-        return not self.close and all(result.match is not None for result in self.found)
+        return not self.close and all(result.match is not None for result in self.memories)
 
 
 def _is_answer(result: RankedMemory, steepness: int) -> bool:
@@ -282,7 +282,7 @@ def _rank(runtime: Runtime, request: Request, question: Question) -> Ranking:
     unseen = _unseen(runtime, request, pool, soft, hot)
     return Ranking(
         query=query,
-        found=tuple(ordered),
+        memories=tuple(ordered),
         total=len(ordered)
         - len(above.intersection(ranked.memory.id for ranked in ordered))
         + (0 if low else unseen.results),
@@ -373,11 +373,11 @@ def _pending(runtime: Runtime, question: Question) -> tuple[Text, ...]:
 class Concepts:
     """The memories that match each concept, best first."""
 
-    found: Mapping[str, Sequence[int]]
+    memory_ids: Mapping[str, Sequence[int]]
 
     @property
     def common(self) -> frozenset[int]:
-        return frozenset.intersection(*map(frozenset, self.found.values()))
+        return frozenset.intersection(*map(frozenset, self.memory_ids.values()))
 
 
 def _concepts(runtime: Runtime, request: Request, where: Filter) -> Concepts:
@@ -440,14 +440,14 @@ def _counted(runtime: Runtime, concepts: Sequence[str], result: RankedMemory) ->
 
 def _where_found(runtime: Runtime, concepts: Concepts) -> dict[str, ConceptMatches]:
     """For each concept: how many memories match it, and the best of them."""
-    best = {id_ for ids in concepts.found.values() for id_ in ids[:MOST_NAMED]}
+    best = {id_ for ids in concepts.memory_ids.values() for id_ in ids[:MOST_NAMED]}
     titles = {memory.id: memory.title for memory in runtime.store.documents.many(sorted(best))}
     return {
         concept: ConceptMatches(
             memories=len(ids),
             best=tuple(NamedMemory(id=id_, title=titles[id_]) for id_ in ids[:MOST_NAMED] if id_ in titles),
         )
-        for concept, ids in concepts.found.items()
+        for concept, ids in concepts.memory_ids.items()
     }
 
 

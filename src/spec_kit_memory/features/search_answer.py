@@ -84,7 +84,7 @@ def answer_from(runtime: Runtime, request: Request) -> SearchAnswer:
 
 def _packed(runtime: Runtime, request: Request, ranking: Ranking) -> SearchAnswer:
     budget = request.max_tokens or runtime.settings.search.max_tokens
-    candidates = [ranked for ranked in ranking.found if ranked.memory.id not in ranking.above]
+    candidates = [ranked for ranked in ranking.memories if ranked.memory.id not in ranking.above]
     shown_rules = _rules(runtime, request, budget, without={ranked.memory.id for ranked in candidates[: request.limit]})
     stats = runtime.store.care.stats()
     frame = AnswerFrame(_answer_header(runtime, request, ranking, shown_rules.rules, stats), request, budget=budget)
@@ -203,7 +203,7 @@ def _body(document: Document) -> str:
 
 def _outcome(request: Request, ranking: Ranking, results: Sequence[RankedMemory], shown_count: int) -> Advice:
     if not results:
-        return outcome("only-rules-matched" if ranking.found else "nothing-matched", text=repr(request.text[:80]))
+        return outcome("only-rules-matched" if ranking.memories else "nothing-matched", text=repr(request.text[:80]))
     if not shown_count:
         return outcome("no-room", total=ranking.total)
     best = results[0]

@@ -210,7 +210,7 @@ class _Exported:
     def __iter__(self) -> Iterator[Conversation]:
         messages = _Collected(self.how)  # single messages belong to one conversation
         understood = False
-        count = said = 0
+        count = turns = 0
         most = chat_exports.most_messages(self.path)
         for element in chat_exports.elements(self.path):
             if isinstance(element, dict) and chat_exports.is_conversation(element):
@@ -219,8 +219,8 @@ class _Exported:
                     raise TooLarge(f"{self.path} has more than {MOST_CONVERSATIONS:,} conversations.", hint=_HINT)
                 collected = _Collected(self.how)
                 understood = collected.take(element) or understood
-                said += collected.turns
-                if said > most:
+                turns += collected.turns
+                if turns > most:
                     raise TooLarge(f"{self.path} has more messages in it than fit into its size.", hint=_HINT)
                 yield from collected.conversations()
             elif not chat_exports.is_zip(self.path):

@@ -44,15 +44,15 @@ def identity(root: Path) -> Identity | None:
 
 def same_project(root: Path, others: Iterable[Path]) -> Path | None:
     """The first of `others` that is a checkout of the same project."""
-    here: Identity | None = None
+    own: Identity | None = None
     for other in others:
         if other == root or not other.is_dir():
             continue
-        here = here or identity(root)
-        if here is None:
+        own = own or identity(root)
+        if own is None:
             return None
-        there = identity(other)
-        if there is not None and here.is_like(there):
+        others_identity = identity(other)
+        if others_identity is not None and own.is_like(others_identity):
             return other
     return None
 

@@ -350,15 +350,15 @@ def damage(
 
     They are read in the given order until `most_bytes` would be exceeded.
     """
-    found: dict[str, SpecKitMemoryError] = {}
+    errors: dict[str, SpecKitMemoryError] = {}
     left = most_bytes
     for checkpoint in checkpoints:
         if left is not None:
             left -= checkpoint.size_bytes
             if left < 0:
-                return found, False
+                return errors, False
         try:
             OpenedCheckpoint(checkpoint).verify()
         except SpecKitMemoryError as error:
-            found[str(checkpoint.place)] = error
-    return found, True
+            errors[str(checkpoint.place)] = error
+    return errors, True

@@ -78,11 +78,11 @@ def _recorded(
     for memory in memories:
         text = store.documents.text(content_hash=memory.content_hash) or ""
         files_by_id[memory.id] = tuple(dict.fromkeys(_resolved(settings, memory.path, text)))
-    then = _PastContents(
+    past_contents = _PastContents(
         settings, history, {memory.path: files_by_id[memory.id] for memory in memories if files_by_id[memory.id]}
     )
     for memory in memories:
-        cited = (then.file(memory.path, path) for path in files_by_id[memory.id])
+        cited = (past_contents.file(memory.path, path) for path in files_by_id[memory.id])
         files = tuple(file for file in cited if file)[:MOST_FILES]
         yield memory.id, Citations(memory.fingerprint or memory.content_hash, files)
 

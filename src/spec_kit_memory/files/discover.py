@@ -89,7 +89,7 @@ class _Walk:
 
     settings: Settings
     excluded: Callable[[str], bool]
-    found: dict[str, MemoryFile] = field(default_factory=dict)
+    files: dict[str, MemoryFile] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)  # path -> why
     problems: dict[str, BadFile] = field(default_factory=dict)
     unreadable: list[str] = field(default_factory=list)
@@ -105,9 +105,9 @@ class _Walk:
         self.prefix = os.path.join(self.settings.root, "")
 
     def result(self) -> Discovery:
-        skipped = tuple((path, self.skipped[path]) for path in sorted(self.skipped.keys() - self.found.keys()))
+        skipped = tuple((path, self.skipped[path]) for path in sorted(self.skipped.keys() - self.files.keys()))
         return Discovery(
-            tuple(self.found[path] for path in sorted(self.found)),
+            tuple(self.files[path] for path in sorted(self.files)),
             sum(path.lower().endswith(".md") and why != EXCLUDED for path, why in skipped),
             skipped,
             tuple(self.problems[path] for path in sorted(self.problems)),
@@ -170,7 +170,7 @@ def discover(
     behind = [path for path in only or () if _may_be_behind_a_link(walk, path, targets)]
     if behind:
         everything = discover(settings, count=False).files
-        walk.found |= {file.path: file for file in everything if any(_inside(file.absolute, path) for path in behind)}
+        walk.files |= {file.path: file for file in everything if any(_inside(file.absolute, path) for path in behind)}
     return walk.result()
 
 
@@ -178,7 +178,7 @@ def _may_be_behind_a_link(walk: _Walk, path: Path, targets: Collection[Path] | N
     """No rule holds at the real path; may a link elsewhere lead to it?"""
     if targets is not None and not any(_inside(path, target) or _inside(target, path) for target in targets):
         return False
-    if not _inside(path, walk.settings.root) or paths.stored_form(walk.settings, path) in walk.found:
+    if not _inside(path, walk.settings.root) or paths.stored_form(walk.settings, path) in walk.files:
         return False
     if path.is_dir():
         return not in_area(path.relative_to(walk.settings.root).parts)
@@ -331,9 +331,9 @@ def _accept(walk: _Walk, segments: Segments, rule: DiscoveryRule, real: str, fac
         walk.trouble(Path(real), _not_a_file(walk, real, "not a regular file"))
         return
     path = walk.stored(real)
-    if path in walk.found:
+    if path in walk.files:
         return
-    walk.found[path] = MemoryFile(
+    walk.files[path] = MemoryFile(
         path,
         real,
         rule.source,
@@ -452,9 +452,9 @@ def _main_checkout(walk: _Walk, only: Sequence[Path] | None) -> None:
         return
     there = replace(walk.settings, root=main, extra_paths=(), repository_paths=frozenset())
     for file in discover(there, only=only, count=False, main=False).files:
-        if file.path not in walk.found and not os.path.lexists(walk.settings.root / file.path):
+        if file.path not in walk.files and not os.path.lexists(walk.settings.root / file.path):
             path = (main / file.path).as_posix()
-            walk.found.setdefault(path, replace(file, path=path))
+            walk.files.setdefault(path, replace(file, path=path))
 
 
 def _extra(walk: _Walk, real: Path, patterns: Collection[Segments], only: Sequence[Path] | None) -> None:
@@ -547,8 +547,8 @@ def areas(settings: Settings) -> tuple[Path, ...]:
     candidates += [folder for root in roots for folder in (root / ".opencode").glob("skill*")]
     extra = paths.extra_bases(settings)
     allowed = {Path(os.path.realpath(folder)) for folder in (*roots, *extra)}
-    found = {Path(os.path.realpath(folder)) for folder in (*candidates, *extra) if folder.is_dir()}
-    real = {folder for folder in found if allowed.intersection((folder, *folder.parents))}
+    folders = {Path(os.path.realpath(folder)) for folder in (*candidates, *extra) if folder.is_dir()}
+    real = {folder for folder in folders if allowed.intersection((folder, *folder.parents))}
     return tuple(sorted(folder for folder in real if not real.intersection(folder.parents)))
 
 
@@ -639,4 +639,4 @@ def place(settings: Settings, path: Path, *, real: Path, facts: os.stat_result) 
         return None
     walk = _Walk(settings, _exclusion(settings.exclude))
     _file(walk, segments[:-1], rule_for(segments[:-1]), segments[-1], str(real), lambda: facts)
-    return next(iter(walk.found.values()), None)
+    return next(iter(walk.files.values()), None)

@@ -64,7 +64,7 @@ def parse(file: FileText, *, scanned: str | None = None) -> Parsed:
         content_hash=hashlib.sha256(document.text.encode()).hexdigest(),
         fingerprint=markdown.fingerprint(document),
         stamp=file.stamp,
-        secrets=clean.found,
+        secrets=clean.counts,
     )
 
 
@@ -242,11 +242,11 @@ def _redacted(conversation: Conversation) -> tuple[Conversation, int]:
         replace(turn, text=clean.text, speaker=redact.kept_id(turn.speaker), time=redact.redact(turn.time).text)
         for turn, clean in turns
     )
-    count = sum(sum(clean.found.values()) for _, clean in turns)
+    count = sum(sum(clean.counts.values()) for _, clean in turns)
     if conversation.turns and conversation.title == chat_transcripts.opening(conversation.turns):
         title = chat_transcripts.opening(spoken)
     else:
         clean_title = redact.redact(conversation.title)
-        title, count = clean_title.text, count + sum(clean_title.found.values())
+        title, count = clean_title.text, count + sum(clean_title.counts.values())
     title = chat_transcripts.short_title(title)
     return replace(conversation, id=redact.kept_id(conversation.id), title=title, turns=spoken), count

@@ -73,7 +73,7 @@ class _CancelledError(Exception):
 class _LinkTargets:
     """The targets of links in the workspace, known after the first full walk."""
 
-    known: frozenset[Path] | None = None
+    targets: frozenset[Path] | None = None
 
 
 class Sync(SingleFiles):
@@ -281,11 +281,11 @@ class Sync(SingleFiles):
 
     def _walk(self, only: Sequence[Path] | None, *, count: bool) -> Discovery:
         """Walk the files. A full walk records the targets of links, so that limited walks need not search for them."""
-        seen = self._discovered(only=only, count=count, targets=self._links.known)
+        seen = self._discovered(only=only, count=count, targets=self._links.targets)
         if only is None:
-            self._links.known = seen.targets
-        elif self._links.known is not None:
-            self._links.known |= seen.targets
+            self._links.targets = seen.targets
+        elif self._links.targets is not None:
+            self._links.targets |= seen.targets
         return seen
 
     def _begin(
@@ -307,8 +307,8 @@ class Sync(SingleFiles):
             scan.of(message.path).warnings.append(message)
         for problem in seen.problems:
             scan.of(problem.path).bad.append(problem)
-        scan.found = {file.path: file for file in seen.files if _below(file.spec_folder, spec_folder)}
-        report.archived = sum(file.archived_folder and scan.is_seen(file.path) for file in scan.found.values())
+        scan.files = {file.path: file for file in seen.files if _below(file.spec_folder, spec_folder)}
+        report.archived = sum(file.archived_folder and scan.is_seen(file.path) for file in scan.files.values())
         self._mark_missing(scan, spec_folder, only)
 
     def _mark_missing(self, scan: ScanState, spec_folder: str | None, only: Sequence[Path] | None) -> None:
@@ -317,7 +317,7 @@ class Sync(SingleFiles):
             scan.places = frozenset(paths.stored_form(self._settings, path) for path in only)
         unreadable = frozenset(scan.unreadable)
         for path, row in scan.stored.items():
-            if path in scan.found or row.presence is not Presence.LIVE or not self._has_file(path):
+            if path in scan.files or row.presence is not Presence.LIVE or not self._has_file(path):
                 continue
             if not scan.is_about(path) or not _below(row.spec_folder, spec_folder):
                 continue
@@ -388,17 +388,17 @@ class Sync(SingleFiles):
                 raise
             scan.moved.difference_update(put.origin for put in done)
             done = []
-        written = {put.ready.found.path for put in done}
+        written = {put.ready.file.path for put in done}
         for put in done:
-            with self._others_go_on(scan, put.ready.found):
+            with self._others_go_on(scan, put.ready.file):
                 self._count(scan, put)
         for ready in written_now:
-            if ready.found.path not in written:
-                self._read_one(scan, ready.found, ready.decision)
+            if ready.file.path not in written:
+                self._read_one(scan, ready.file, ready.decision)
 
     def _work(self, scan: ScanState) -> list[tuple[MemoryFile, ScanDecision]]:
         work: list[tuple[MemoryFile, ScanDecision]] = []
-        for file in scan.found.values():
+        for file in scan.files.values():
             decision = decide(file, scan.stored.get(file.path), force=scan.force)
             if decision is ScanDecision.SKIP:
                 scan.of(file.path).unchanged += 1
@@ -443,8 +443,8 @@ class Sync(SingleFiles):
         return ReadyFile(located, decision, index_entry.parse(file))
 
     def _put_ready(self, scan: ScanState, ready: ReadyFile) -> IndexedFile:
-        stored = scan.stored.get(ready.found.path)
-        entry = self._entry(ready.found, ready.parsed)
+        stored = scan.stored.get(ready.file.path)
+        entry = self._entry(ready.file, ready.parsed)
         if self._is_forgotten(scan, entry, stored):
             if stored:
                 self._store.documents.put(entry, scan.change)  # it stays forgotten; only its stamp is noted
@@ -541,7 +541,7 @@ class Sync(SingleFiles):
         cleared = [
             bad_file.path
             for bad_file in self._store.care.bad_files()
-            if bad_file.path not in bad and (bad_file.path in scan.found or scan.is_about(bad_file.path))
+            if bad_file.path not in bad and (bad_file.path in scan.files or scan.is_about(bad_file.path))
         ]
         if bad or cleared:
             self._store.documents.scanned(bad=bad_files, cleared=cleared)
@@ -561,7 +561,7 @@ class Sync(SingleFiles):
 def _is_as_read(ready: ReadyFile) -> bool:
     """Is the file still as it was read? If not, another process may have indexed a newer text."""
     try:
-        facts = os.stat(ready.found.real, follow_symlinks=False)
+        facts = os.stat(ready.file.real, follow_symlinks=False)
     except OSError:
         return False
     stamp = ready.parsed.stamp

@@ -18,7 +18,7 @@ from spec_kit_memory.index.contract import PutResult, Stored
 class ReadyFile:
     """A file that was read and parsed, ready to be indexed."""
 
-    found: MemoryFile
+    file: MemoryFile
     decision: ScanDecision
     parsed: Parsed
 
@@ -42,7 +42,7 @@ class ScanState:
     """The state of one scan: what is stored, what was found, and what remains to be done."""
 
     stored: dict[str, Stored]  # of all paths, or of those that a limited scan covers
-    found: dict[str, MemoryFile]
+    files: dict[str, MemoryFile]
     unreadable: tuple[str, ...]
     change: Change
     force: bool
@@ -57,7 +57,7 @@ class ScanState:
     spec_places: set[str] = field(default_factory=set)  # folders whose spec documents changed
     # Finds rows outside a limited scan; None: `stored` is complete.
     lookup: Callable[[str], Mapping[str, Stored]] | None = None
-    asked: dict[str, list[str]] = field(default_factory=dict)
+    looked_up: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.ids = {path: row.memory_id for path, row in self.stored.items() if row.presence is Presence.LIVE}
@@ -73,11 +73,11 @@ class ScanState:
         """The stored paths whose text has this raw hash or fingerprint; looked up only for new files."""
         if self.lookup is None:
             return self._by_text.get(key, ())
-        if key not in self.asked:
+        if key not in self.looked_up:
             rows = {path: row for path, row in self.lookup(key).items() if not path.startswith(CHAT)}
-            self.asked[key] = list(rows)
+            self.looked_up[key] = list(rows)
             self.stored = rows | self.stored
-        return self.asked[key]
+        return self.looked_up[key]
 
     @cached_property
     def _by_text(self) -> dict[str, list[str]]:

@@ -84,8 +84,8 @@ class SingleFiles:
         """
         if self._store.outbox is not None:
 
-            def put(found: MemoryFile, file: FileText) -> PutResult:
-                entry = self._own._entry(found, index_entry.parse(file, scanned=text))
+            def put(located: MemoryFile, file: FileText) -> PutResult:
+                entry = self._own._entry(located, index_entry.parse(file, scanned=text))
                 return self._own._put(entry, change, explicit=True)
 
             seen_ns, author = self._seen_ns(), change.user or self._scope.user
@@ -147,8 +147,8 @@ class SingleFiles:
 
     def _put_new(self, path: Path, final: Path, file: FileText, change: Change, *, scanned: str) -> PutResult:
         """Index a new file. `path` keeps the folder as given: through a link there it may be a place of memories."""
-        there = final if self._stands(final) else pending.pending_of(final)
-        facts = filesystem.look(paths.place(self._settings, there))
+        present = final if self._stands(final) else pending.pending_of(final)
+        facts = filesystem.look(paths.place(self._settings, present))
         spots = (final, Path(os.path.normpath(path)))
         located = next(
             filter(None, (discover.place(self._settings, spot, real=final, facts=facts) for spot in spots)), None
@@ -190,7 +190,7 @@ class SingleFiles:
 
     def _can_have_moved(self, scan: ScanState, path: str, entry: Entry) -> bool:
         row = scan.stored[path]
-        if row.alias or row.presence is Presence.FORGOTTEN or path in scan.moved or path in scan.found:
+        if row.alias or row.presence is Presence.FORGOTTEN or path in scan.moved or path in scan.files:
             return False
         if owner_of(path) != entry.owner:
             return False  # a memory never changes its owner

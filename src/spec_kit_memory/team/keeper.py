@@ -19,7 +19,6 @@ from datetime import datetime
 from pathlib import Path
 from queue import SimpleQueue
 
-from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.files.scan import Sync
 from spec_kit_memory.index.postgres.engine import PostgresIndex
@@ -57,15 +56,6 @@ class Round:
     waiting: int = 0  # not in git yet, tried again later
     mirrored: Mirrored = field(default_factory=Mirrored)
     problem: str | None = None
-
-    @property
-    def summary(self) -> str:
-        summary = (
-            f"{counted(self.mirrored.changed, 'file')} read, {self.mirrored.gone} gone, {self.delivered} put into git"
-        )
-        summary += f", {self.waiting} tried again later" if self.waiting else ""
-        summary += f", {self.failed} failed" if self.failed else ""
-        return f"{summary}; {self.problem}" if self.problem else summary
 
 
 @dataclass(slots=True)

@@ -92,7 +92,7 @@ class Mirror:
             texts = {path: contents[wanted[path]] for path in some}
             for path in [path for path, data in texts.items() if data.startswith(_LFS)]:
                 del texts[path]
-                _count(mirrored.skipped, "large files that git keeps elsewhere")
+                _count(mirrored.skipped, "LFS pointers")
             for path, data in texts.items():
                 self.write(path, data)
             done = self._scan(list(texts))
@@ -220,9 +220,9 @@ class Mirror:
             if path is None:
                 _count(skipped, "odd names")
             elif entry.size > min(disk.MAX_BYTES, self._repository.limits.blob_bytes):
-                _count(skipped, "too large files")
+                _count(skipped, "large files")
             elif owner_of(path) is not None:
-                _count(skipped, "files in somebody's own namespace")
+                _count(skipped, "personal files")
             elif is_memory(path, entry.size):
                 yield path, entry.blob
 

@@ -70,11 +70,13 @@ class Record(View):
             memory = _amend(connection, recorder, memory, amendment)
             for checkout in connection.having(memory_id):
                 with connection.within(checkout):
-                    there = load(connection, memory_id)
-                    if there and there.presence is Presence.LIVE:
-                        same_text = there.content_hash == text  # a person vouches only for the text that they have read
+                    counterpart = load(connection, memory_id)
+                    if counterpart and counterpart.presence is Presence.LIVE:
+                        same_text = (
+                            counterpart.content_hash == text
+                        )  # a person vouches only for the text that they have read
                         given = amendment if same_text else replace(amendment, vouched=UNCHANGED)
-                        _amend(connection, recorder, there, given)
+                        _amend(connection, recorder, counterpart, given)
             if history:
                 recorder.adopt([entry for entry in history if entry.memory_id == memory_id])
         return memory
@@ -288,19 +290,19 @@ class Record(View):
 
     def is_committed(self, operation_id: str) -> bool:
         with self._database.reading() as connection:
-            found = connection.fetch_once(
+            matching = connection.fetch_once(
                 "SELECT 1 FROM ledger WHERE ledger.project_id = @p AND operation_id = ? LIMIT 1", (operation_id,)
             )
-        return bool(found)
+        return bool(matching)
 
     def session(self, session_id: str) -> Session | None:
         with self._database.reading() as connection:
-            found = connection.fetch_once(
+            matching = connection.fetch_once(
                 "SELECT id, turn, loading, last_save_turn, seen_at, attention, sent FROM session"
                 " WHERE project_id = @p AND id = ? AND owner = ? AND project = ?",
                 (rows.clean(session_id), *session_namespace(self._scope)),
             )
-        return session_from(found[0]) if found else None
+        return session_from(matching[0]) if matching else None
 
     def put_session(self, given: Session, at: datetime) -> None:
         attention = [(one.memory_id, one.strength, one.turn, one.via) for one in given.attention]

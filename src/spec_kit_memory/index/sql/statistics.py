@@ -58,9 +58,9 @@ class Statistics(View):
             where += " AND memory.id IN @list(?)"
             bound = [*bound, list(memory_ids)]
         with self._database.reading(own=True) as connection:
-            ways = {"file": _document_warnings, "link": _loose_links, "vector": _failed_passages}
-            readers = (way for name, way in ways.items() if kind in (None, name))
-            remarks = [remark for way in readers for remark in way(connection, where, bound)]
+            queries = {"file": _document_warnings, "link": _loose_links, "vector": _failed_passages}
+            readers = (query for name, query in queries.items() if kind in (None, name))
+            remarks = [remark for query in readers for remark in query(connection, where, bound)]
         return sorted(remarks, key=lambda one: (one.path, one.kind, one.line or 0))[:limit]
 
     def bad_files(self) -> list[BadFile]:

@@ -107,8 +107,8 @@ class Salvaged:
             for name, expected in self.expected.items():
                 if expected:
                     columns, _ = _MADE_AGAIN[name]
-                    there = set(fetch(connection, f"SELECT {columns} FROM {name}"))
-                    lost = len(expected - there)
+                    present = set(fetch(connection, f"SELECT {columns} FROM {name}"))
+                    lost = len(expected - present)
                     restored = max(0, len(expected) - lost - tables[name].read)
                     tables[name] = replace(tables[name], lost=lost, restored=restored)
         return tables
@@ -373,10 +373,10 @@ class _Mending:
             if after and after["origin"] == Origin.HAND:
                 newest[after["source_id"], after["target_id"], after["relation"]] = after, row["at"]
         link = self._found["link"]
-        there = {(row["source_id"], row["target_id"], row["relation"]) for row in link.rows.values()}
+        present = {(row["source_id"], row["target_id"], row["relation"]) for row in link.rows.values()}
         made = 0
         for key, (state, at) in newest.items():
-            if key not in there:
+            if key not in present:
                 taken = [number for number in link.rows if isinstance(number, int)]
                 number = max(taken) + 1 if state["id"] in taken else state["id"]
                 link.rows[number] = {**state, "id": number, "claimant": None, "created_at": at}

@@ -116,12 +116,12 @@ def digest_of(triggers: Sequence[Any]) -> str:
 @cache
 def known_triggers() -> frozenset[Any]:
     """The triggers of all versions. An index without them is less protected against changes, but not dangerous."""
-    known: set[Any] = set()
+    triggers: set[Any] = set()
     with closing(apsw.Connection(":memory:")) as connection:
         for script in _scripts():
             connection.execute(script).fetchall()
-            known.update(connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'"))
-    return frozenset(known)
+            triggers.update(connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'"))
+    return frozenset(triggers)
 
 
 def _is_ours(objects: frozenset[Any]) -> bool:

@@ -187,12 +187,19 @@ def sync(session: Invocation, name: str | None, data: str | None, later: bool, r
     session.show(SyncAnswer(outcome="; ".join(f"{one.project}: {one.summary}" for one in rounds), rounds=rounds))
 
 
+def _summary(done: Round) -> str:
+    summary = f"{counted(done.mirrored.changed, 'file')} read, {done.mirrored.gone} gone, {done.delivered} put into git"
+    summary += f", {done.waiting} tried again later" if done.waiting else ""
+    summary += f", {done.failed} failed" if done.failed else ""
+    return f"{summary}; {done.problem}" if done.problem else summary
+
+
 def _round(name: str, done: Round | None) -> SyncRow:
     if done is None:
         return SyncRow(project=name, summary="a server is at it")
     return SyncRow(
         project=name,
-        summary=done.summary,
+        summary=_summary(done),
         changed=done.mirrored.changed,
         gone=done.mirrored.gone,
         delivered=done.delivered,

@@ -89,10 +89,10 @@ def _is_present(stored: Any, entry: ConfigEntry, file: File) -> bool:
 
 def _kept(stored: Any, entry: ConfigEntry, file: File) -> dict[str, Any]:
     """The part of an existing entry that is kept."""
-    there = stored if isinstance(stored, dict) else {}
+    existing = stored if isinstance(stored, dict) else {}
     if not file.of_project:
-        return there
-    return {key: value for key, value in there.items() if key in _HARMLESS or key in entry.value}
+        return existing
+    return {key: value for key, value in existing.items() if key in _HARMLESS or key in entry.value}
 
 
 def _contains(stored: Any, value: Any) -> bool:

@@ -37,8 +37,8 @@ def may_run_hook(words: Sequence[str], file: File, host: Host, place: HostPlace)
 def _after_our_program(words: Sequence[str], place: HostPlace) -> list[str]:
     """The arguments after our program; empty if another program is named."""
     program = place.command
-    found = programs.find(words[0], place.environ) if words else None
-    is_ours = found is not None and (found, *words[1 : len(program)]) == program
+    program_path = programs.find(words[0], place.environ) if words else None
+    is_ours = program_path is not None and (program_path, *words[1 : len(program)]) == program
     return list(words[len(program) :]) if is_ours else []
 
 
