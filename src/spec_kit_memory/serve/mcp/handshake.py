@@ -20,6 +20,9 @@ import sys
 import threading
 from collections.abc import Sequence
 
+from spec_kit_memory.serve.mcp import request_shapes
+from spec_kit_memory.serve.mcp.request_shapes import CAPABILITIES, VERSION
+
 # Lists that are the same in every workspace. Hosts request them at once, and some ignore late answers.
 LISTS = ("tools/list", "prompts/list", "resources/templates/list")
 # The prepared answer to this contains only what every workspace has; a host that asks again later gets the folders too.
@@ -29,8 +32,8 @@ HEAD_START_SECONDS = 0.02  # imports wait this long for the host's first message
 CHUNK_BYTES = 65_536
 # How long requests may still take after standard input was closed; a signal ends the server at once.
 LAST_ANSWERS_SECONDS = 20.0
-UNSUPPORTED = -32022  # the SDK's error code for an unsupported protocol version
-_META_PREFIX = "io.modelcontextprotocol/"
+# The SDK's error codes for an unsupported protocol version, and for ill-typed params.
+UNSUPPORTED, INVALID = -32022, -32602
 
 
 class FirstAnswers:
@@ -52,16 +55,10 @@ class FirstAnswers:
 
     def answer(self, line: bytes) -> tuple[bytes | None, bool]:
         """The prepared answer to this line, if there is one, and whether the SDK must see the line too."""
-        try:
-            message = json.loads(line)
-        except (ValueError, RecursionError):
+        message = request_shapes.request_in(line.decode("utf-8", "replace"))  # decoded as for the SDK
+        if message is None:
             return None, True
-        if not isinstance(message, dict) or "method" not in message or message.get("jsonrpc") != "2.0":
-            return None, True
-        request = message.get("id")
-        if not (isinstance(request, str) or type(request) is int):
-            return None, True
-        method, params = message["method"], message.get("params")
+        request, method, params = message["id"], message["method"], message.get("params")
         opening = self.is_open
         if opening and method == "server/discover" and (body := self._discovered(params)):
             return f'{{"jsonrpc":"2.0","id":{json.dumps(request)},{body}}}\n'.encode(), False
@@ -75,15 +72,23 @@ class FirstAnswers:
         return text.encode("utf-8"), True
 
     def _discovered(self, params: object) -> str | None:
-        """The body of the answer to a discovery: our versions, or the error for an unsupported version."""
+        """The body of the answer to a discovery: our versions, or the SDK's error for one that it would refuse."""
         meta = params.get("_meta") if isinstance(params, dict) else None
-        version = meta.get(f"{_META_PREFIX}protocolVersion") if isinstance(meta, dict) else None
-        if version == self._modern:
-            return f'"result":{self._results[self._places["server/discover"]]}'
-        if not isinstance(version, str):
+        version = meta.get(VERSION) if isinstance(meta, dict) else None
+        if not isinstance(meta, dict) or not isinstance(version, str):
             return None
-        data = {"supported": [self._modern], "requested": version}
-        return f'"error":{json.dumps({"code": UNSUPPORTED, "message": "Unsupported protocol version", "data": data})}'
+        error: dict[str, object]
+        if CAPABILITIES not in meta:
+            missing = f"params._meta is missing the required envelope key(s): {CAPABILITIES}"
+            error = {"code": INVALID, "message": missing}
+        elif version != self._modern:
+            data = {"supported": [self._modern], "requested": version}
+            error = {"code": UNSUPPORTED, "message": "Unsupported protocol version", "data": data}
+        elif not request_shapes.is_envelope(meta):
+            error = {"code": INVALID, "message": "Invalid request parameters", "data": ""}
+        else:
+            return f'"result":{self._results[self._places["server/discover"]]}'
+        return f'"error":{json.dumps(error)}'
 
     def _key(self, method: object, params: object) -> str | None:
         """The key of the prepared answer to a request of the common form; None leaves it to the SDK."""
@@ -96,42 +101,27 @@ class FirstAnswers:
         if listing and modern and self._version in (None, self._modern):
             self._version = self._modern
             return f"{method} {self._modern}"
-        # A host may ask for progress reports (Codex does); an answer that is sent at once has none.
-        plain = not params or (isinstance(params, dict) and set(params) == {"_meta"} and not _names_version(params))
-        if self._version not in self._handshakes or not plain:
+        if self._version not in self._handshakes or not request_shapes.is_plain(params):
             return None
         if listing:
             return f"{method} {self._version}"
         return "ping" if method == "ping" else None
 
     def _initialize(self, params: object) -> str | None:
-        if not isinstance(params, dict) or not isinstance(params.get("capabilities"), dict) or "_meta" in params:
+        if not isinstance(params, dict) or not request_shapes.is_hello(params):
             return None
-        client, version = params.get("clientInfo"), params.get("protocolVersion")
-        if not isinstance(client, dict) or not all(isinstance(client.get(name), str) for name in ("name", "version")):
-            return None
-        if not isinstance(version, str):
-            return None
+        version = params["protocolVersion"]
         self._version = version if version in self._handshakes else self._handshakes[-1]
         return f"initialize {self._version}"
 
     def _is_modern(self, params: object) -> bool:
         """Do the params consist of the newer era's envelope and nothing else?"""
-        return isinstance(params, dict) and set(params) == {"_meta"} and self._names_modern(params)
+        meta = params["_meta"] if isinstance(params, dict) and params.keys() == {"_meta"} else None
+        return self._names_modern(params) and request_shapes.is_envelope(meta)
 
     def _names_modern(self, params: object) -> bool:
         meta = params.get("_meta") if isinstance(params, dict) else None
-        return (
-            isinstance(meta, dict)
-            and meta.get(f"{_META_PREFIX}protocolVersion") == self._modern
-            and isinstance(meta.get(f"{_META_PREFIX}clientCapabilities"), dict)
-        )
-
-
-def _names_version(params: dict[str, object]) -> bool:
-    """Does a request claim to be of the newer era? On a connection of the older era, the SDK refuses it."""
-    meta = params["_meta"]
-    return not isinstance(meta, dict) or any(name.startswith(_META_PREFIX) for name in meta)
+        return isinstance(meta, dict) and meta.get(VERSION) == self._modern and isinstance(meta.get(CAPABILITIES), dict)
 
 
 class Front:
