@@ -231,7 +231,7 @@ def test_an_embedder_that_fails_in_its_own_way_leaves_search_by_text_and_the_sca
         answer = workspace.search("access tokens")
         assert titles(answer)[0] == "Login tokens"
         assert answer.method == "text"
-        assert any("E001" in reason and "no device" in reason for reason in answer.unavailable)
+        assert any("E004" in reason and "no device" in reason for reason in answer.unavailable)
         place.clock.pass_(minutes=1)  # it is asked again
         saved = workspace.save(text="Saved all the same with Ed25519", spec_folder="001-core")
         assert saved.vector_status == "retry"
