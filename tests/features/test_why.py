@@ -73,6 +73,19 @@ def test_linking_again_changes_only_what_is_given_and_says_so(workspace: Workspa
     assert workspace.link(1, 2, "supports", strength=0).link.strength == 0.0
 
 
+@pytest.mark.parametrize("name", ["other.md", "OTHER.MD", "Other.Md", "other.TXT"])
+def test_a_link_in_front_matter_may_name_a_file_beside_it_as_it_is_written(place: Place, name: str) -> None:
+    place.write(f"specs/001-core/memory/{name}", "# Another title\n\nText of the other.\n")
+    place.write(
+        "specs/001-core/memory/one.md", f"---\ncausal_links: {{related_to: [{name}]}}\n---\n# One\n\nText of one.\n"
+    )
+    workspace = place.open()
+    one = place.id_of(workspace, "one.md")
+    assert [workspace.load(step.to_id).memory.title for step in workspace.why(one).steps] == [
+        "Another title"
+    ]
+
+
 def test_a_link_of_a_file_that_is_made_by_hand_keeps_its_strength_and_says_whose_it_is(place: Place) -> None:
     place.memory("one", "# One\n\nText of one.", folder="001-core")
     place.write("specs/001-core/memory/two.md", "---\ncausal_links:\n  related_to: [One]\n---\n# Two\n\nText of two.\n")

@@ -121,6 +121,8 @@ NAMES = (
     "memory/-dash.md",
     "specs/001-ünter ordner/memory/note.md",
     "memory/emoji 🎉.md",
+    "memory/Mixed Case.Md",
+    "specs/002-plain/memory/plain.tXt",
 )
 
 

@@ -406,6 +406,11 @@ class Scope:
 EVERYWHERE = Scope()  # for callers that are not limited to a user, project or path
 
 
+def is_text_name(name: str) -> bool:
+    """Is this the name of a file that may be a memory?"""
+    return name.lower().endswith((".md", ".txt"))
+
+
 def owner_of(path: str) -> str | None:
     """The user whose namespace, memory/users/<user>/, contains a stored path."""
     parts = path.split("/", 3)

@@ -19,7 +19,7 @@ from pathlib import Path
 from spec_kit_memory import filesystem
 from spec_kit_memory.advice import advise
 from spec_kit_memory.core.ignore import Ignore
-from spec_kit_memory.core.memory import Scope, Source, Tier, owner_of
+from spec_kit_memory.core.memory import Scope, Source, Tier, is_text_name, owner_of
 from spec_kit_memory.errors import BadPath, FileMissing, OutsideScope, SpecKitMemoryError
 from spec_kit_memory.files import disk, paths, worktree
 from spec_kit_memory.files.discovery_rules import (
@@ -33,7 +33,6 @@ from spec_kit_memory.files.discovery_rules import (
     is_archived,
     is_passing,
     is_pending,
-    markdown_or_text,
     rule_for,
     skips,
 )
@@ -182,7 +181,7 @@ def _may_be_behind_a_link(walk: _Walk, path: Path, targets: Collection[Path] | N
         return False
     if path.is_dir():
         return not in_area(path.relative_to(walk.settings.root).parts)
-    return path.exists() and markdown_or_text(path.name) and not is_passing(path.name)
+    return path.exists() and is_text_name(path.name) and not is_passing(path.name)
 
 
 def _check_root(root: Path) -> None:
@@ -506,10 +505,10 @@ def _extra_folder(walk: _Walk, base: Path, patterns: Collection[Segments], start
 
 
 def _extra_file(walk: _Walk, patterns: Collection[Segments], segments: Segments, real: Path, base: Path) -> None:
-    if not segments[-1].lower().endswith((".md", ".txt")):
+    if not is_text_name(segments[-1]):
         return
     if any(not pattern or glob_matches(segments, pattern) for pattern in patterns):
-        rule = DiscoveryRule(Source.CUSTOM, markdown_or_text)
+        rule = DiscoveryRule(Source.CUSTOM, is_text_name)
         place = walk.place(str(real), base=base)
         _file(walk, segments[:-1], rule, segments[-1], str(real), lambda: filesystem.look(place))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from spec_kit_memory.core.memory import Source, Tier
+from spec_kit_memory.core.memory import Source, Tier, is_text_name
 
 SPEC_DOCUMENTS = {
     "spec.md": Tier.IMPORTANT,
@@ -49,10 +49,6 @@ def _markdown(name: str) -> bool:
     return name.lower().endswith(".md")
 
 
-def markdown_or_text(name: str) -> bool:
-    return name.lower().endswith((".md", ".txt"))
-
-
 def _rules_file(name: str) -> bool:
     lower = name.lower()
     return lower.endswith(".md") and lower.split(".")[0] != "readme"
@@ -92,7 +88,7 @@ def rule_for(folder: Segments) -> DiscoveryRule | None:
 
 def _rule_in_specs(below: Segments) -> DiscoveryRule | None:
     if below[-1:] == ("memory",):
-        return DiscoveryRule(Source.MEMORY, markdown_or_text, spec_folder="/".join(below[:-1]) or None)
+        return DiscoveryRule(Source.MEMORY, is_text_name, spec_folder="/".join(below[:-1]) or None)
     if not below or "memory" in below or "scratch" in below:
         return None
     accepts = _markdown if below[-1] == "contracts" and len(below) > 1 else _spec_document

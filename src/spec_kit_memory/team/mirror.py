@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from spec_kit_memory import filesystem
-from spec_kit_memory.core.memory import CHAT, Presence, owner_of
+from spec_kit_memory.core.memory import CHAT, Presence, is_text_name, owner_of
 from spec_kit_memory.files import discover, disk, outgoing, paths
 from spec_kit_memory.files.scan import Sync
 from spec_kit_memory.filesystem import Place
@@ -27,7 +27,6 @@ _LONGEST = 1_000
 _LONGEST_PART = 255  # bytes
 _LFS = b"version https://git-lfs"
 IsMemory = Callable[[str, int], bool]  # by path and size
-_TEXTS = (b".md", b".txt", b".MD", b".TXT")
 
 
 @dataclass(slots=True)
@@ -214,7 +213,7 @@ class Mirror:
         self, entries: Iterable[TreeFile], is_memory: IsMemory, skipped: dict[str, int]
     ) -> Iterable[tuple[str, str]]:
         for entry in entries:
-            if not entry.name.endswith(_TEXTS):
+            if not is_text_name(entry.name.decode("utf-8", "replace")):
                 continue
             path = _plain_name(entry.name)
             if path is None:

@@ -10,7 +10,7 @@ import posixpath
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from spec_kit_memory.core.memory import LinkClaim, Memory, Origin
+from spec_kit_memory.core.memory import LinkClaim, Memory, Origin, is_text_name
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.sql.dialect import Connection, fetch, first
 
@@ -50,7 +50,7 @@ def replace(connection: Connection, memory_id: int, path: str, claimed: Sequence
 
 def _sibling(path: str, target: str) -> str:
     """A relative path as seen from the declaring file; the target itself may also be a path from the workspace root."""
-    looks_like_path = "/" in target or target.endswith((".md", ".txt"))
+    looks_like_path = "/" in target or is_text_name(target)
     if not looks_like_path or target.startswith("/") or "://" in target:
         return ""
     return posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
