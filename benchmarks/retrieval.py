@@ -24,6 +24,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,9 @@ from spec_kit_memory.workspace import Workspace
 
 # Passages asked for: long documents fill several places of a flat list.
 DEPTH = 60
+# Everything is indexed and asked at this moment, so that two runs of the same code are the same byte for byte: equal
+# scores would otherwise be ordered by the fractions of a second at which their files were indexed.
+MOMENT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 Row = Mapping[str, Any]
 
@@ -133,7 +137,7 @@ class Shelf:
             watch="off",
         )
         self.embedder = None if options.mode == "text" else CachingEmbedder(LocalEmbedder(), options.cache)
-        self.workspace = Workspace(settings, embedder=self.embedder)
+        self.workspace = Workspace(settings, embedder=self.embedder, now=lambda: MOMENT)
         self.unmapped = 0
 
     def fill(self) -> tuple[float, float]:
