@@ -81,9 +81,7 @@ def test_a_link_in_front_matter_may_name_a_file_beside_it_as_it_is_written(place
     )
     workspace = place.open()
     one = place.id_of(workspace, "one.md")
-    assert [workspace.load(step.to_id).memory.title for step in workspace.why(one).steps] == [
-        "Another title"
-    ]
+    assert [workspace.load(step.to_id).memory.title for step in workspace.why(one).steps] == ["Another title"]
 
 
 def test_a_link_of_a_file_that_is_made_by_hand_keeps_its_strength_and_says_whose_it_is(place: Place) -> None:
