@@ -3,10 +3,11 @@
     python -m benchmarks.engines [--passages 10000 100000 1000000] [--questions 200] [--seconds 10] [--verbs 20000]
 
 Words are drawn by Zipf's law, vectors are random (384 dimensions): they tell about time and room, not about finding.
-PostgreSQL is the wheel's own server with its defaults, on this machine, over TCP: a server elsewhere adds its way.
-A search is both legs and the rows of what is shown. A cold command, memory, and readers beside writers are measured
-in processes of their own. Beyond `--verbs` passages PostgreSQL's rows are copied to it as the verbs would have written
-them, without history: then the time of indexing is not the product's, and is marked so.
+PostgreSQL is the wheel's own server with its defaults (every commit is synced, as with SQLite), on this machine, over
+TCP: a server elsewhere adds its way. A search is both legs and the rows of what is shown. A cold command, memory, and
+readers beside writers are measured in processes of their own. Indexing is the time of a thousand passages by the verbs;
+beyond `--verbs` passages PostgreSQL's rows are copied to it as the verbs would have written them, without history. At
+the end: one table of all sizes, and what a passage more costs between the smallest and the largest of them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -51,10 +53,10 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 CHANGE = Change(Actor.USER, NOW, reason="benchmark")
 PROJECT = "benchmark"
 READERS, WRITERS = 8, 2
-TARGETS = {"p95": 1.3}
+TARGETS = {("p95", 100_000): 1.3}  # PostgreSQL over SQLite, at most
 LABELS = {
-    "texts, s": "indexing the texts, s",
-    "vectors, s": "storing the vectors, s",
+    "texts, s": "indexing the texts of 1,000 passages, s",
+    "vectors, s": "storing their vectors, s",
     "cold command": "a cold command: opening and one search, ms",
     "its memory, MB": "memory of that command, MB",
     "warm memory, MB": "memory of a process that has searched, MB",
@@ -65,7 +67,11 @@ LABELS = {
     "read p95": "their p95, ms",
     "writes": "documents written a second meanwhile",
     "write p95": "their p95, ms",
+    "dump, s": "pg_dump, s",
+    "dump, MB": "size of the dump, MB",
+    "restore, s": "pg_restore, s",
 }
+GROWING = ("size, MB", "warm memory, MB", "dump, MB")
 PER_DOCUMENT, WORDS, VOCABULARY, DIMENSIONS, LIMIT, BATCH = 10, 60, 30_000, 384, 100, 25
 
 
@@ -101,8 +107,8 @@ def vectors_for(hashes: Sequence[str], random: np.random.Generator) -> npt.NDArr
 
 
 def fill(index: Index, passages: int, *, verbs: int | None = None, url: str = "") -> tuple[float, float]:
-    """Seconds for the texts, and for the vectors. Beyond so many by `verbs`, rows are copied to `url`, and the time
-    of both is that of the texts."""
+    """Seconds for the texts of a thousand passages, and for their vectors. Beyond so many by `verbs`, rows are copied
+    to `url`, whose time is not counted."""
     drawn, random = documents(passages, np.random.default_rng(7)), np.random.default_rng(8)
     index.vectors.use_model("synthetic", DIMENSIONS, "synthetic")
     by_verbs = passages if verbs is None else min(passages, verbs)
@@ -123,12 +129,11 @@ def fill(index: Index, passages: int, *, verbs: int | None = None, url: str = ""
     if by_verbs < passages:
         copier = Copier(url, dimensions=DIMENSIONS)
         while entries := list(islice(drawn, BATCH * 20)):
-            block = vectors_for([passage.hash for entry in entries for passage in entry.passages], random)
-            start = time.perf_counter()
-            copier.write(entries, block)
-            texts += time.perf_counter() - start
+            copier.write(
+                entries, vectors_for([passage.hash for entry in entries for passage in entry.passages], random)
+            )
         copier.finish()
-    return texts, vectors
+    return 1000 * texts / by_verbs, 1000 * vectors / by_verbs
 
 
 def question(random: np.random.Generator) -> tuple[list[str], npt.NDArray[np.float32]]:
@@ -239,8 +244,8 @@ def crowd(place: str | Path, seconds: int) -> dict[str, float]:
     return found | {"writes": len(writes) / seconds, "write p95": spread(writes)[1]}
 
 
-def backed_up(server: postgres_server.Server, folder: Path) -> str:
-    """How long a backup of the server's database takes, and bringing it back beside it."""
+def backed_up(server: postgres_server.Server, folder: Path) -> dict[str, float]:
+    """How long a backup of the server's database takes, its size, and bringing it back beside it."""
     programs, file = postgres_server.binaries(), folder / "index.dump"
     there = ["-h", "127.0.0.1", "-p", str(server.port), "-U", "postgres"]
     server.execute("CREATE DATABASE restored")
@@ -248,14 +253,14 @@ def backed_up(server: postgres_server.Server, folder: Path) -> str:
     load = [str(programs / "pg_restore"), *there, "-d", "restored", "--exit-on-error", str(file)]
     dumped, loaded = (timed(lambda command=command: subprocess.run(command, check=True)) for command in (dump, load))  # type: ignore[misc]
     server.execute("DROP DATABASE restored")
-    return f"pg_dump {dumped / 1e3:.1f} s, {file.stat().st_size / 1e6:.0f} MB; pg_restore {loaded / 1e3:.1f} s"
+    return {"dump, s": dumped / 1e3, "dump, MB": file.stat().st_size / 1e6, "restore, s": loaded / 1e3}
 
 
 # --- the whole ---------------------------------------------------------------------------
 
 
 def measure(passages: int, questions: int, seconds: int, verbs: int) -> dict[str, dict[str, float]]:
-    server = postgres_server.started()
+    server = postgres_server.started(settings=postgres_server.DEFAULTS)
     folder = tempfile.TemporaryDirectory(prefix="skm-engines-")
     opened: dict[str, Index] = {}
     numbers: dict[str, dict[str, float]] = {}
@@ -263,9 +268,9 @@ def measure(passages: int, questions: int, seconds: int, verbs: int) -> dict[str
         places: dict[str, str | Path] = {"SQLite": Path(folder.name) / "index.sqlite", "PostgreSQL": server.url()}
         for name, place in places.items():
             opened[name] = open_index(place, project=PROJECT)
-            most = verbs if name == "PostgreSQL" else None
+            most, begun = verbs if name == "PostgreSQL" else None, time.perf_counter()
             texts, vectors = fill(opened[name], passages, verbs=most, url=server.url())
-            print(f"{name}: {texts + vectors:.0f} s for {passages:,} passages", flush=True)
+            print(f"{name}: {passages:,} passages after {time.perf_counter() - begun:.0f} s", flush=True)
             numbers[name] = {"texts, s": texts, "vectors, s": vectors}
         server.execute("VACUUM ANALYZE")  # what its own process does within a minute or so
         for name, place in places.items():
@@ -289,11 +294,11 @@ def measure(passages: int, questions: int, seconds: int, verbs: int) -> dict[str
             index.documents.put(replace(extra, path="memory/extra.md"), CHANGE)
             asked = question(np.random.default_rng(2))
             numbers[name]["after a change"] = timed(lambda index=index, asked=asked: search(index, asked))  # type: ignore[misc]
+        numbers["PostgreSQL"] |= backed_up(server, Path(folder.name))
         for name, row in numbers.items():  # what follows may take long
             print(
                 f"{name}: {', '.join(f'{LABELS.get(key, key)} {value:,.1f}' for key, value in row.items())}", flush=True
             )
-        print(f"\n{passages:,} passages: {backed_up(server, Path(folder.name))}", flush=True)
         for name, place in places.items():
             opened.pop(name).close()
             if seconds:
@@ -306,18 +311,42 @@ def measure(passages: int, questions: int, seconds: int, verbs: int) -> dict[str
     return numbers
 
 
-def show(passages: int, numbers: Mapping[str, Mapping[str, float]], *, verbs: int) -> None:
-    names = list(numbers["SQLite"])
-    print(f"\n{passages:,} passages\n\n| | SQLite | PostgreSQL | ratio |\n|---|---|---|---|")
-    for name in names:
-        here, there = numbers["SQLite"][name], numbers["PostgreSQL"][name]
-        target = f" (target ≤ {TARGETS[name]})" if name in TARGETS else ""
-        if passages > verbs and name in ("texts, s", "vectors, s"):
-            target = " (rows copied: not the product's time)"
-        print(
-            f"| {LABELS.get(name, name)} | {here:,.1f} | {there:,.1f} | {there / max(here, 1e-9):.2f}{target} |",
-            flush=True,
-        )
+Measured = Mapping[int, Mapping[str, Mapping[str, float]]]  # by number of passages, engine and row
+
+
+def show(measured: Measured) -> None:
+    """One table: for each size both engines and their ratio, with the target beside it where there is one."""
+    sizes = sorted(measured)
+    print(f"\n| | {' | '.join(f'{size:,} passages: SQLite | PostgreSQL | ratio' for size in sizes)} |")
+    print("|---" * (1 + 3 * len(sizes)) + "|")
+    for name in dict.fromkeys(name for size in sizes for name in measured[size]["PostgreSQL"]):
+        cells = [cell for size in sizes for cell in _cells(name, size, measured[size])]
+        print(f"| {LABELS.get(name, name)} | {' | '.join(cells)} |", flush=True)
+
+
+def _cells(name: str, size: int, numbers: Mapping[str, Mapping[str, float]]) -> tuple[str, str, str]:
+    here, there = numbers["SQLite"].get(name), numbers["PostgreSQL"].get(name)
+    if there is None:
+        return "", "", ""
+    if here is None:
+        return "", f"{there:,.1f}", ""
+    target = TARGETS.get((name, size))
+    ratio = there / max(here, 1e-9)
+    return f"{here:,.1f}", f"{there:,.1f}", f"{ratio:.2f}{f' (target ≤ {target})' if target else ''}"
+
+
+def show_growth(measured: Measured) -> None:
+    """What a passage more costs, from the smallest to the largest size, and what follows for far more of them."""
+    least, most = min(measured), max(measured)
+    print(f"\n| from {least:,} to {most:,} | per passage, KB | a million, GB | ten million, GB |\n|---|---|---|---|")
+    for name in GROWING:
+        for engine in ("SQLite", "PostgreSQL"):
+            low, high = (measured[size][engine].get(name) for size in (least, most))
+            if low is not None and high is not None:
+                each = 1e3 * (high - low) / (most - least)
+                print(
+                    f"| {engine}: {LABELS.get(name, name)} | {each:.2f} | {each:,.1f} | {10 * each:,.0f} |", flush=True
+                )
 
 
 def main() -> None:
@@ -332,8 +361,16 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=10, help="of readers beside writers; 0: not at all")
     parser.add_argument("--verbs", type=int, default=20_000, help="passages that PostgreSQL gets one by one")
     given = parser.parse_args()
-    for passages in given.passages:
-        show(passages, measure(passages, given.questions, given.seconds, given.verbs), verbs=given.verbs)
+    started, load, measured = time.perf_counter(), os.getloadavg()[0], {}
+    for passages in sorted(set(given.passages)):
+        measured[passages] = measure(passages, given.questions, given.seconds, given.verbs)
+    show(measured)
+    if len(measured) > 1:
+        show_growth(measured)
+    took = time.perf_counter() - started
+    print(
+        f"\n{took:.0f} s on {os.cpu_count()} cores; load before {load:.1f}, after {os.getloadavg()[0]:.1f}", flush=True
+    )
 
 
 if __name__ == "__main__":

@@ -29,6 +29,8 @@ _SETTINGS = (
     "unix_socket_directories=",
     "autovacuum_naptime=5s",
 )
+# PostgreSQL's own, for benchmarks.
+DEFAULTS = ("fsync=on", "shared_buffers=128MB", "autovacuum_naptime=60s")
 
 
 NEWEST, OLDEST = 18, 16  # both are in the wheel
@@ -185,10 +187,10 @@ def free_port() -> int:
         return port
 
 
-def started(prefix: str = "skm-pg-", *, version: int = NEWEST) -> Server:
+def started(prefix: str = "skm-pg-", *, version: int = NEWEST, settings: tuple[str, ...] = ()) -> Server:
     folder = Path(tempfile.mkdtemp(prefix=prefix))
     folder.chmod(0o755)
-    server = Server(folder / "server", version=version)
+    server = Server(folder / "server", version=version, settings=settings)
     server.make()
     server.start()
     return server

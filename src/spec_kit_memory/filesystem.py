@@ -471,6 +471,13 @@ class Staged:
         _system.rename(self._spot.named(self.temporary.name), self._spot.name, handle, handle)
         self.installed = True
 
+    def move_to(self, target: Place) -> None:
+        """Give it this name instead, in another folder of the same disk."""
+        if sys.platform == "win32":
+            self.close()
+        move(self.temporary, target)
+        self.installed = True
+
     def close(self) -> None:
         if self._descriptor >= 0:
             os.close(self._descriptor)

@@ -47,6 +47,8 @@ OPERATIONS: dict[str, tuple[str, bool]] = {
     "checkpoint": ("full", True),
     "restore": ("full", True),
     "undo": ("restored", True),
+    "delete": ("full", True),
+    "undo of a delete": ("deleted", True),
     "migration": ("older", True),
 }
 # Of a database that a version without checkpoints on the server has made.
@@ -151,7 +153,10 @@ def done(work: Work, operation: str) -> None:
                 workspace.checkpoint_create("two")
             case "restore":
                 workspace.checkpoint_restore("one", clear_existing=True, restore_files=True)
-            case "undo":
+            case "delete":
+                ids = [card.id for card in workspace.list(limit=NOTES, spec_folder="002-part").memories]
+                workspace.delete(min(ids), delete_file=True)
+            case "undo" | "undo of a delete":
                 workspace.undo()
             case "migration":
                 workspace.index()
@@ -213,6 +218,14 @@ def state(work: Work, *, on_server: bool) -> State:
                 for one in sorted(store.documents.find(Filter()), key=lambda one: one.id)
             ],
             "found": sorted(card.path for card in workspace.search("gate opens nine", limit=50).results),
+            "trash": sorted(
+                [
+                    *(
+                        path.name for path in work.root.glob(".spec-kit-memory/trash/[!r]*/**/*.md")
+                    ),  # not what it recovered
+                    *(Path(name).name for name in (store.state_files.sizes("trash") if store.state_files else ())),
+                ]
+            ),
             "links": sorted([one.source_id, one.target_id, str(one.relation)] for one in store.record.links()),
             "checkpoints": sorted(
                 one.name for one in workspace.checkpoint_list(limit=50).checkpoints if one.name in ("one", "two")
@@ -241,9 +254,7 @@ def _at_target(work: Work, *, on_server: bool) -> Any:
         empty = not (work.root / ".spec-kit-memory/index.sqlite").exists() or _is_empty_file(work)
     if empty:
         return None
-    copied = state(work, on_server=on_server)
-    del copied["checkpoints"]  # which stay where they are
-    return copied
+    return state(work, on_server=on_server)
 
 
 def _is_empty_file(work: Work) -> bool:
@@ -266,6 +277,9 @@ def prepare(work: Work) -> None:
     work.keep("full")
     answered(server, lambda: done(work, "restore"))
     work.keep("restored")
+    work.bring_back("full")
+    answered(server, lambda: done(work, "delete"))
+    work.keep("deleted")
     work.bring_back("full")
     with psycopg.connect(work.url) as connection:
         connection.execute(f"SET search_path = {schema.NAME}, public".encode())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +10,9 @@ from uuid import uuid4
 
 import pytest
 
-from spec_kit_memory.errors import BadParameter, DatabaseUnusable, MemoryNotFound
+from spec_kit_memory.errors import BadParameter, DatabaseUnusable, Invalid, MemoryNotFound
 from spec_kit_memory.index import open_index
+from spec_kit_memory.index.contract import StateFiles
 from spec_kit_memory.settings import describe, load
 from spec_kit_memory.settings.keys import IndexPlace, Semantic, Settings
 from spec_kit_memory.team.database import TeamDatabase
@@ -77,20 +77,85 @@ def test_a_search_of_a_warm_workspace_asks_the_server_a_few_times_however_much_i
             assert len(sent) <= 6, sent
 
 
-def test_a_deleted_memory_comes_back_from_rows_where_its_trash_is_lost(root: Path, server: Server) -> None:
-    settings = on_server(root, server)
-    path, text = "memory/retry.md", NOTES["memory/retry.md"]
-    with Workspace(settings) as workspace:
+def trash_rows(workspace: Workspace) -> StateFiles:
+    found = workspace._runtime.whole.state_files
+    assert found is not None
+    return found
+
+
+def in_trash(root: Path) -> list[Path]:
+    return list((root / ".spec-kit-memory").glob("trash/*"))
+
+
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n", "mixed"])
+def test_what_was_deleted_is_a_row_and_comes_back_byte_for_byte(root: Path, server: Server, ends: str) -> None:
+    note = root / "memory/retry.md"
+    text = note.read_bytes()
+    text = text.replace(b"\n", b"\r\n", 1) if ends == "mixed" else text.replace(b"\n", ends.encode())
+    note.write_bytes(text)
+    with Workspace(on_server(root, server)) as workspace:
         workspace.index()
-        result = workspace.search("exponential backoff").results[0]
-        workspace.delete(result.id, delete_file=True)
-        assert not (root / path).exists()
-        assert (root / ".spec-kit-memory/trash").is_dir()
-        shutil.rmtree(root / ".spec-kit-memory/trash")
-    with Workspace(settings) as workspace:
+        memory_id = workspace.search("exponential backoff").results[0].id
+        rows = trash_rows(workspace)
+        for _ in range(2):
+            answer = workspace.delete(memory_id, delete_file=True)
+            assert not note.exists()
+            assert not in_trash(root), "the row is enough"
+            assert list(rows.sizes("trash")) == list(answer.files)
+            workspace.undo()
+            assert note.read_bytes() == text
+            assert not rows.sizes("trash"), "it went back to its place"
+        assert workspace.search("exponential backoff").results[0].id == memory_id
+        note.write_bytes(b"# Something else\n")
+        workspace.index()
+        workspace.delete(memory_id, delete_file=True)
+        note.write_bytes(b"# In its place\n")
+        with pytest.raises(Invalid, match="exists again") as refused:
+            workspace.undo()
+        assert "move it away, then" in refused.value.hint
+
+
+def test_a_deleted_file_with_a_secret_stays_on_this_machine(root: Path, server: Server) -> None:
+    note = root / "memory/retry.md"
+    note.write_text(f"# Retry\n\nUse exponential backoff with {SECRET}.\n", encoding="utf-8")
+    text = note.read_bytes()
+    with Workspace(on_server(root, server)) as workspace:
+        workspace.index()
+        answer = workspace.delete(workspace.search("exponential backoff").results[0].id, delete_file=True)
+        assert Path(answer.files[0]).read_bytes() == text
+        assert not trash_rows(workspace).sizes("trash")
         workspace.undo()
-        assert (root / path).read_text(encoding="utf-8") == text
-        assert workspace.search("exponential backoff").results[0].id == result.id
+        assert note.read_bytes() == text
+    sql = "SELECT count(*) FROM spec_kit_memory.state_file WHERE position('ghp_'::bytea IN data) > 0"
+    assert server.execute(sql) == [(0,)]
+
+
+def test_a_merge_puts_both_files_into_rows(root: Path, server: Server) -> None:
+    (root / "memory/again.md").write_bytes(b"# Retry again\r\n\r\nUse exponential backoff for flaky tests.\n")
+    with Workspace(on_server(root, server)) as workspace:
+        workspace.index()
+        ids = {card.path: card.id for card in workspace.list(limit=9).memories}
+        before = {path: (root / path).read_bytes() for path in ("memory/again.md", "memory/retry.md")}
+        workspace.merge(ids["memory/again.md"], into=ids["memory/retry.md"])
+        assert len(trash_rows(workspace).sizes("trash")) == 2
+        assert not in_trash(root)
+        workspace.undo()
+        assert {path: (root / path).read_bytes() for path in before} == before
+
+
+def test_a_deleted_memory_comes_back_from_its_text_where_its_trash_is_lost(root: Path, server: Server) -> None:
+    with Workspace(on_server(root, server)) as workspace:
+        workspace.index()
+        before = (root / "memory/retry.md").read_bytes()
+        memory_id = workspace.search("exponential backoff").results[0].id
+        (name,) = workspace.delete(memory_id, delete_file=True).files
+        assert trash_rows(workspace).remove("trash", name)
+        workspace.undo()
+        assert (root / "memory/retry.md").read_bytes() == before
+        assert workspace.search("exponential backoff").results[0].id == memory_id
 
 
 def test_an_id_that_was_merged_leads_on_there_too(root: Path, server: Server) -> None:
@@ -183,6 +248,7 @@ class Missing:
 sys.meta_path.insert(0, Missing())
 from spec_kit_memory.errors import DatabaseUnusable
 from spec_kit_memory.index import open_index
+from spec_kit_memory.index.contract import StateFiles
 try:
     open_index("postgresql://localhost/notes", project="x")
 except DatabaseUnusable as error:
@@ -206,6 +272,41 @@ def test_a_server_that_is_not_there_is_said_with_the_way_out() -> None:
     with pytest.raises(DatabaseUnusable, match="cannot be reached") as raised:
         open_index("postgresql://127.0.0.1:9/notes", project="x")
     assert "running" in raised.value.hint
+
+
+def test_checkpoints_and_the_trash_move_along_with_the_ids_that_they_name(root: Path, server: Server) -> None:
+    name = f"moved_{uuid4().hex}"
+    server.execute(f"CREATE DATABASE {name}")
+    url, checkpoints = server.url(name), root / ".spec-kit-memory/checkpoints"
+    skm(root, "index", url="sqlite")
+    note = sorted(root.glob("specs/*/memory/*.md"))[0]
+    text = note.read_bytes().replace(b"\n", b"\r\n") + b"One line of Windows.\r\nAnd one of Unix.\n"
+    note.write_bytes(text)
+    skm(root, "index", url="sqlite")
+    skm(root, "checkpoint", "create", "before", url="sqlite")
+    (checkpoints / "broken.jsonl.gz").write_bytes(b"no checkpoint")
+    copied = skm(root, "index", "--copy-to", url, url="sqlite")["data"]["copied"]
+    assert (copied["checkpoints"], copied["trash"]) == (1, 0)
+
+    memory_id = skm(root, "list", url=url)["data"]["memories"]
+    memory_id = next(row["id"] for row in memory_id if root / row["path"] == note)
+    deleted = skm(root, "delete", str(memory_id), "--delete-file", "--yes", url=url)["data"]
+    assert not in_trash(root), "it is a row"
+    assert deleted["files"][0].startswith("trash/")
+    compared = skm(root, "checkpoint", "diff", "before", url=url)["data"]
+    assert [row["id"] for row in compared["removed"]] == [memory_id], "it was made from this index"
+    skm(root, "checkpoint", "create", "after", url=url)
+
+    for file in (root / ".spec-kit-memory").glob("index.sqlite*"):
+        file.unlink()
+    copied = skm(root, "index", "--copy-to", "sqlite", url=url)["data"]["copied"]
+    assert (copied["checkpoints"], copied["trash"]) == (2, 1)
+    listed = skm(root, "checkpoint", "list", url="sqlite")["data"]["checkpoints"]
+    assert {row["name"] for row in listed} >= {"before", "after"}
+    assert (root / ".spec-kit-memory" / deleted["files"][0]).read_bytes() == text
+    skm(root, "undo", url="sqlite")
+    assert note.read_bytes() == text
+    assert not skm(root, "checkpoint", "diff", "before", url="sqlite")["data"]["removed"]
 
 
 def test_a_workspace_moves_to_a_server_and_back(root: Path, server: Server, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from spec_kit_memory import filesystem
 from spec_kit_memory.advice import Advice, Text, advise, finding, outcome
 from spec_kit_memory.answers import DeleteAnswer, UpdateAnswer
 from spec_kit_memory.core import front_edit, markdown, operation, redact
@@ -227,8 +228,8 @@ def delete(runtime: Runtime, request: DeleteRequest) -> DeleteAnswer:
 def _forget(
     runtime: Runtime, memories: Sequence[Memory], done: operation.Delete, *, delete_file: bool, reason: str
 ) -> list[str]:
-    """Forget all memories and their files, or none. Returns the files' paths in the trash; a team server has no trash
-    and returns the paths of the files that are removed."""
+    """Forget all memories and their files, or none. Returns the files' paths in the trash, or their names where it is
+    rows; a team server has no trash and returns the paths of the files that are removed."""
     drawer = file_changes.drawer(runtime.now())
     moves: dict[int, file_changes.FileMove] = {}
     for memory in memories:
@@ -244,7 +245,9 @@ def _forget(
             where = "".join(f"; file in {file.trash}" for file in files)
             change = runtime.change(f"{reason}{where}", replace(done, path=memory.path, files=files))
             runtime.store.documents.forget(memory.id, change)
-    return [step.path if runtime.accepts else step.trashed.path.as_posix() for step in moves.values()]
+    if runtime.accepts:
+        return [step.path for step in moves.values()]
+    return [step.trashed.path.as_posix() if filesystem.exists(step.trashed) else step.trash for step in moves.values()]
 
 
 def _deleted(

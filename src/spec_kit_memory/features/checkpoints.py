@@ -45,7 +45,7 @@ from spec_kit_memory.files import checkpoint_file as shelf
 from spec_kit_memory.files import file_changes, git
 from spec_kit_memory.files.checkpoint_file import Checkpoint, OpenedCheckpoint
 from spec_kit_memory.files.checkpoint_shelf import CheckpointShelf, shelf_of
-from spec_kit_memory.index.contract import EVERYTHING
+from spec_kit_memory.index.contract import EVERYTHING, Index
 from spec_kit_memory.requests import (
     CheckpointCreateRequest,
     CheckpointDeleteRequest,
@@ -135,14 +135,19 @@ def _elsewhere(runtime: Runtime, opened: OpenedCheckpoint) -> list[int]:
     return [memory.id for memory in present if memory.spec_folder != folder]
 
 
-def header_now(runtime: Runtime) -> Mapping[str, Any]:
+def header_now(index: Index) -> Mapping[str, Any]:
     """The header row of a snapshot made now."""
-    with closing(runtime.store.care.snapshot(Filter(ids=frozenset()))) as rows:
+    with closing(index.care.snapshot(Filter(ids=frozenset()))) as rows:
         return next(rows)
 
 
+def instance(index: Index) -> str:
+    """The id of the index itself, which its checkpoints have."""
+    return str(header_now(index)["instance"])
+
+
 def _instance(runtime: Runtime) -> str:
-    return str(header_now(runtime)["instance"])
+    return instance(runtime.store)
 
 
 def _make(

@@ -19,7 +19,6 @@ from spec_kit_memory.features import file_restore
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import discover, disk, file_changes, trash
 from spec_kit_memory.files.file_changes import Step
-from spec_kit_memory.filesystem import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +71,11 @@ def _put_one_back(runtime: Runtime, former: Former, drawer: str) -> Step | None:
     if not _was_there(file):
         # An empty spec folder would still be offered.
         return file_changes.discard(runtime.settings, file.path, scope=runtime.scope, to=drawer, prune=True)
-    trashed = _trashed(runtime, file)
-    if present is None and file.trash is not None and trashed is not None and filesystem.exists(trashed):
+    if present is None and file.trash is not None and is_file_in_trash(runtime, file):
         return file_changes.recall(runtime.settings, file.path, scope=runtime.scope, trash_name=file.trash)
     # The replaced text is the one that the operation wrote, so it is recorded.
-    data = _bytes_before(runtime, former) or b""
-    return file_changes.write(runtime.settings, file.path, data, scope=runtime.scope)
+    data, takes = _bytes_before(runtime, former) or b"", file.trash if present is None else None
+    return file_changes.write(runtime.settings, file.path, data, scope=runtime.scope, takes=takes)
 
 
 def _present(runtime: Runtime, file: FileChange) -> bytes | None:
@@ -97,8 +95,9 @@ def _is_back(file: FileChange, present: bytes | None) -> bool:
     return _digest(present) == file.before if file.before is not None else not _was_there(file) and present is None
 
 
-def _trashed(runtime: Runtime, file: FileChange) -> Place | None:
-    return None if file.trash is None else trash.trashed(runtime.settings, file.trash)
+def is_file_in_trash(runtime: Runtime, file: FileChange) -> bool:
+    """Is the former file in the trash as a file, and not as a row?"""
+    return file.trash is not None and filesystem.exists(trash.trashed(runtime.settings, file.trash))
 
 
 def _bytes_before(runtime: Runtime, former: Former) -> bytes | None:
@@ -106,8 +105,9 @@ def _bytes_before(runtime: Runtime, former: Former) -> bytes | None:
 
     If the operation removed the file, recorded text with other line ends is better than none.
     """
-    file, trashed = former.file, _trashed(runtime, former.file)
-    contents = [disk.read_bytes(trashed)[0]] if trashed is not None and filesystem.exists(trashed) else []
+    file = former.file
+    kept = trash.bytes_of(runtime.settings, runtime.whole, file.trash) if file.trash is not None else None
+    contents = [] if kept is None else [kept]
     spelled = [file_restore.as_it_was(text, file.before or "") for text in former.texts]
     exact = next((data for data in chain(contents, spelled) if file.before in (None, _digest(data))), None)
     return exact if exact is not None or file.after is not None else next(iter(spelled), None)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,12 +27,13 @@ from spec_kit_memory.errors import (
     ProviderUnavailable,
     SpecKitMemoryError,
 )
-from spec_kit_memory.features import remarks
+from spec_kit_memory.features import checkpoints, remarks
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.files import paths, vector_queue
+from spec_kit_memory.files import checkpoint_file, checkpoint_shelf, paths, trash, vector_queue
 from spec_kit_memory.files.discovery_rules import OUTSIDE
 from spec_kit_memory.files.file_errors import disk_error
 from spec_kit_memory.index import open_index
+from spec_kit_memory.index.contract import Index
 from spec_kit_memory.requests import IndexRequest
 
 if TYPE_CHECKING:
@@ -112,10 +114,21 @@ def _copied(runtime: Runtime, answer: IndexAnswer, url: str) -> IndexAnswer:
     target_settings = replace(runtime.settings, index=replace(runtime.settings.index, url=url))
     place, project = paths.index_place(target_settings), target_settings.index_project
     with closing(open_index(place, project=project, checkout=target_settings.index_checkout)) as target:
-        counts = copy(runtime.whole, target)
+        instances = checkpoints.instance(runtime.whole), checkpoints.instance(target)
+        carry = partial(_carry_state_files, runtime, target, instances)
+        counts = copy(runtime.whole, target, state_files=carry)
     memories, entries = counts["memory"], counts["ledger"]
     done = outcome("copied", memories=memories, entries=entries, outcome=answer.outcome)
     return replace(answer, outcome=done, copied=counts)
+
+
+def _carry_state_files(runtime: Runtime, target: Index, instances: tuple[str, str]) -> dict[str, int]:
+    source, settings = runtime.whole, runtime.settings
+    shelves = checkpoint_shelf.shelf_of(settings, source), checkpoint_shelf.shelf_of(settings, target)
+    return {
+        "checkpoints": checkpoint_file.carry(*shelves, instances=instances),
+        "trash": trash.carry(settings, source, target),
+    }
 
 
 def _check_folder(runtime: Runtime, start: str) -> None:

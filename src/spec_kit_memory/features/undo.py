@@ -208,7 +208,7 @@ def _refuse(runtime: Runtime, formers: Sequence[Former]) -> None:
         problem = file_undo.obstacle(runtime, former)
         if problem:
             hint = finding("move-away")
-            if former.file.trash and not runtime.accepts:
+            if former.file.trash and file_undo.is_file_in_trash(runtime, former.file):
                 trashed = runtime.settings.state_folder / former.file.trash
                 hint = finding("move-away-or-take", trashed=trashed.as_posix())
             raise Invalid(f"{problem}, so it cannot be put back", hint=hint)

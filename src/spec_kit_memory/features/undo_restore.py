@@ -204,7 +204,7 @@ def put_memory_back(runtime: Runtime, step: UndoStep, change: Change) -> None:
     """Restore a memory to its state before a step, from history, regardless of its file."""
     row = _from_history(runtime, step)
     if row is not None:
-        rows = [checkpoints.header_now(runtime), row]
+        rows = [checkpoints.header_now(runtime.store), row]
         runtime.store.care.restore(rows, change, clear=True, where=Filter(ids=frozenset({step.memory_id})), links=False)
 
 

@@ -325,6 +325,28 @@ def _bad(place: Slot, reason: str) -> RestoreFailed:
 # --- all of them ----------------------------------------------------------------
 
 
+def carry(source: CheckpointShelf, target: CheckpointShelf, *, instances: tuple[str, str]) -> int:
+    """Copy the checkpoints that can be read to the shelf of a copied index; returns how many.
+
+    `instances`: of the index and its copy. Both have the same ids, so what was made from the one belongs to the other.
+    """
+    count = 0
+    for slot in source.slots():
+        try:
+            opened = read(slot)
+            opened.verify()
+        except (FileMissing, *UNREADABLE):  # removed meanwhile, or of no use; the source still has it
+            continue
+        write(target, opened.header, _belonging(opened, instances))
+        count += 1
+    return count
+
+
+def _belonging(opened: OpenedCheckpoint, instances: tuple[str, str]) -> Iterator[Mapping[str, Any]]:
+    for row in opened.rows():
+        yield {**row, "instance": instances[1]} if row.get("instance") == instances[0] else row
+
+
 def headers(shelf: CheckpointShelf, scope: Scope) -> tuple[list[Checkpoint], list[SpecKitMemoryError]]:
     """The checkpoints that a session of that scope may see, newest first, and errors of unreadable ones."""
     checkpoints: list[Checkpoint] = []

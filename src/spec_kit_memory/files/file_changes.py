@@ -24,7 +24,7 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
@@ -38,7 +38,7 @@ from spec_kit_memory.files.file_errors import disk_error
 from spec_kit_memory.files.journal import JournalRecord
 from spec_kit_memory.files.rewrite import edited
 from spec_kit_memory.filesystem import NotAFile, Place, Redirected
-from spec_kit_memory.index.contract import Index
+from spec_kit_memory.index.contract import Index, StateFiles
 from spec_kit_memory.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -94,6 +94,7 @@ class Write:
     mtime_ns: int | None = None
     keep: str | None = None  # where in the trash the former content is kept
     kept: Place | None = None
+    takes: str | None = None  # the row of the trash that its content comes from, and that is removed
 
     @property
     def change(self) -> FileChange:
@@ -137,11 +138,15 @@ def write(
     scope: Scope,
     mtime_ns: int | None = None,
     keep_in: str | None = None,
+    takes: str | None = None,
 ) -> Write:
-    """Plan to write this content to a file. With `keep_in`, the former content is kept in that drawer of the trash."""
+    """Plan to write this content to a file. With `keep_in`, the former content is kept in that drawer of the trash.
+
+    `takes` is the row of the trash that has this content.
+    """
     place = discover.file_to_change(settings, stored, scope=scope)
     before = hashlib.sha256(_bytes(place)[0]).hexdigest() if filesystem.exists(place) else None
-    return _planned(settings, stored, place, data, before, mtime_ns, keep_in)
+    return replace(_planned(settings, stored, place, data, before, mtime_ns, keep_in), takes=takes)
 
 
 def rewrite(
@@ -185,6 +190,9 @@ class _Job(Protocol):
     def prepare(self, stack: ExitStack) -> None: ...
     def do(self) -> None: ...
     def undo(self) -> None: ...
+    def move_trash(self, rows: StateFiles) -> None:
+        """Make a row of what the step has put into the trash; `clean` then removes the file."""
+
     def clean(self, *, done: bool) -> None: ...
     def folders(self) -> Iterable[Place]: ...
 
@@ -194,6 +202,7 @@ class _MoveStep:
     step: FileMove
     made: tuple[Place, ...] = ()
     done: bool = False
+    is_row: bool = False  # is it in the trash as a row?
 
     def prepare(self, stack: ExitStack) -> None:
         self.made = filesystem.make_folders(self.step.target.parent, mode=0o700 if self.step.discards else 0o777)
@@ -207,12 +216,18 @@ class _MoveStep:
             trash.move(self.step.target, self.step.source)
             self.done = False
 
+    def move_trash(self, rows: StateFiles) -> None:
+        self.is_row = self.step.discards and trash.put_row(rows, self.step.trash, self.step.trashed)
+
     def clean(self, *, done: bool) -> None:
         if not done:
             _remove_folders(reversed(self.made))
-        elif not self.step.discards:
+            return
+        if self.is_row:
+            filesystem.remove(self.step.trashed)
+        if self.is_row or not self.step.discards:
             _remove_folders(_above(self.step.trashed))
-        elif self.step.prunes:
+        if self.step.prunes:
             _remove_folders(_parents(self.step.place))
 
     def folders(self) -> Iterable[Place]:
@@ -225,6 +240,7 @@ class _Writing:
     backup: Place
     made: list[Place] = field(default_factory=list)
     staged: filesystem.Staged | None = None
+    is_row: bool = False
 
     def prepare(self, stack: ExitStack) -> None:
         step = self.step
@@ -248,9 +264,17 @@ class _Writing:
         _take_back(self.step.place, self.backup if self.step.before is not None else None)
         self.staged.installed = False
 
+    def move_trash(self, rows: StateFiles) -> None:
+        if self.step.keep is not None:
+            self.is_row = trash.put_row(rows, self.step.keep, self.backup)
+        if self.step.takes is not None:
+            rows.remove(trash.FOLDER, self.step.takes)
+
     def clean(self, *, done: bool) -> None:
-        if self.step.before is not None and not (done and self.step.keep):
+        if self.step.before is not None and not (done and self.step.keep and not self.is_row):
             filesystem.remove(self.backup)
+        if done and self.is_row:
+            _remove_folders(_above(self.backup))
         if not done:
             _remove_folders(reversed(self.made))
 
@@ -291,6 +315,12 @@ class Changes:
                 filesystem.sync(folder)
             except OSError as error:
                 raise disk_error(error, folder.path) from error
+
+    def move_trash(self, rows: StateFiles | None) -> None:
+        """Make rows of the trash, in the transaction of the operation. The files stay until it is committed."""
+        if rows is not None:
+            for job in self.made:
+                job.move_trash(rows)
 
     def take_back(self) -> bool:
         """Undo all steps; False if that failed, and the record must stay."""
@@ -347,6 +377,7 @@ def applied(
                 yield changes
                 if index.outbox is None:  # otherwise they are copies, which are not recovered after a power cut
                     changes.sync()
+                    changes.move_trash(index.state_files)
                 accepted.end([step for step in steps if jobs[id(step)] in changes.made], author=author or scope.user)
                 committing = True
         except BaseException as error:
@@ -554,6 +585,8 @@ def settle(settings: Settings, record: JournalRecord, fields: Mapping[str, Any],
                 _settle_move(step, committed=committed)
             else:
                 _settle_write(settings, step, step.kept or backup, committed=committed)
+            if committed:
+                _drop_if_row(settings, index, step.change.trash)
             filesystem.remove(backup)
         record.remove()
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -595,6 +628,16 @@ def _settle_move(step: FileMove, *, committed: bool) -> None:
         filesystem.make_folders(done.parent, mode=0o777 if done == step.place else 0o700)
         trash.move(undone, done)
     filesystem.sync(step.place.parent)
+
+
+def _drop_if_row(settings: Settings, index: Index, stored: str | None) -> None:
+    """Remove a file of the trash that is a row there."""
+    place = trash.trashed(settings, stored) if stored and index.state_files is not None else None
+    if place is None or stored is None or not filesystem.exists(place):
+        return
+    if trash.row_of(index, stored) == _bytes(place)[0]:
+        filesystem.remove(place)
+        _remove_folders(_above(place))
 
 
 def _is_same(place: Place, other: Place) -> bool:

@@ -141,7 +141,7 @@ def _indexed(settings: Settings, scope: Scope, claim: _Claim, index: Callable[[P
         error = disk_error(problem, claim.pending.path) if isinstance(problem, OSError) else problem
         outcome = _set_aside(settings, scope, claim)
         raise type(error)(
-            f"{error.message} The text is kept in {outcome.as_posix()}.",
+            f"{error.message.removesuffix('.')}. The text is kept in {outcome.as_posix()}.",
             hint=(*error.advice, advise("then-index")),
             **{**error.details, "path": outcome.as_posix()},
         ) from problem

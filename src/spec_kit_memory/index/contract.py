@@ -204,7 +204,7 @@ class Index(Protocol):
 
     @property
     def state_files(self) -> StateFiles | None:
-        """The shared store of checkpoints and pauses. None: they are files in the workspace's state folder."""
+        """The shared store of checkpoints, trash and pauses. None: they are files in the workspace's state folder."""
         ...
 
     @property
@@ -310,7 +310,10 @@ class Outbox(Protocol):
 
 
 class StateFiles(Protocol):
-    """State files of a workspace (checkpoints, pauses), shared by all processes and machines."""
+    """State files of a workspace (checkpoints, trash, pauses), shared by all processes.
+
+    What is written or removed inside `together` is part of its transaction.
+    """
 
     def sizes(self, kind: str) -> dict[str, int]:
         """The names of all state files of a kind, with their sizes in bytes."""

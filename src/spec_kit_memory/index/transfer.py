@@ -5,7 +5,7 @@ The copy is one transaction into an empty target, and is compared with the sourc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from spec_kit_memory.core import long_lines
@@ -80,8 +80,11 @@ class Target(Protocol):
 _PAGE = 500
 
 
-def copy(source: Index, target: Index) -> dict[str, int]:
-    """Copy all tables into an empty target and compare before the commit; returns the number of rows by table."""
+def copy(source: Index, target: Index, *, state_files: Callable[[], Mapping[str, int]] = dict) -> dict[str, int]:
+    """Copy all tables into an empty target and compare before the commit; returns the number of rows by table.
+
+    `state_files` copies what is not in tables; on a server it is part of the transaction.
+    """
     with source.exported() as old, target.imported() as new:
         if next(new.rows(TABLES[1]), None) is not None or next(new.rows(TABLES[7]), None) is not None:
             raise DatabaseUnusable(
@@ -101,6 +104,7 @@ def copy(source: Index, target: Index) -> dict[str, int]:
             new.write(table, page)
         _index(source, old, new)
         _compare(old, new)
+        counts |= state_files()
         new.finish(old.counters())
     return counts
 

@@ -62,8 +62,7 @@ _EVERYONE = "set_config('skm.everyone', 'on', true)"
 Raw = psycopg.Connection[tuple[Any, ...]]
 Pool = ConnectionPool[Raw]
 _First = Callable[[Raw, bytes], object]  # sends BEGIN and the settings, perhaps followed by a statement
-_COUNTERS = "SELECT generation, used, epoch FROM counter WHERE project_id = @p"
-_COUNTERS_PLACE = 2  # index of its result when a read begins: after BEGIN and the settings
+_COUNTERS_PLACE = 2  # index of their result when a transaction begins: after BEGIN and the settings
 
 
 def _literal(text: str) -> str:
@@ -140,6 +139,8 @@ class Connection:
         checkout: int,
         extension: str,
         *,
+        where: str,
+        instance: str,
         note: Callable[[Counters, float], None] | None = None,
     ) -> None:
         """`note` is called with the counters at the start of the transaction, and when they were requested."""
@@ -151,6 +152,8 @@ class Connection:
         self._looked_at: tuple[int, ...] = (checkout,)
         self._checkouts: list[int] = []
         self._extension = extension  # the schema of pgvector
+        self._where = where
+        self._instance = instance
         self.postings: dict[tuple[str, int], tuple[list[int], list[int]]] = {}  # written before the commit
         self.before_commit: list[Callable[[], None]] = []
         self.last_entry: tuple[int, str] | None = None  # sequence and hash of its last ledger entry
@@ -183,7 +186,10 @@ class Connection:
         if self._note is not None:
             for _ in range(_COUNTERS_PLACE):
                 cursor.nextset()
-            self.counters = Counters._make(cursor.fetchall()[0])
+            row = cursor.fetchone()
+            if row is None:
+                raise _replaced(self._where)
+            self.counters = Counters._make(row)
             self._note(self.counters, asked_at)
         return cursor
 
@@ -362,8 +368,14 @@ class Connection:
         From then on numbers are counted in memory and written before the commit: no other transaction can assign any.
         """
         last = ", ".join(_NUMBERED)
-        sql = f"SELECT (SELECT max(number) FROM version), {last} FROM counter WHERE project_id = @p FOR UPDATE"
-        version, *numbers = first(self, sql)
+        sql = (
+            f"SELECT (SELECT max(number) FROM version), {last} FROM counter WHERE project_id = @p AND instance = ?"
+            " FOR UPDATE"
+        )
+        row = self.execute(sql, (self._instance,)).fetchone()
+        if row is None:
+            raise _replaced(self._where)
+        version, *numbers = row
         self._numbers = dict(zip(_NUMBERED, numbers, strict=True))
         return int(version)
 
@@ -488,9 +500,14 @@ class Database:
         with self.translated(), psycopg.connect(url, autocommit=True, connect_timeout=10, **_NETWORK) as raw:
             opened = schema.open_project(raw, project, self.where, checkout=checkout, read_only=read_only)
         self.project = opened.project
+        self._instance = opened.instance
         self.checkout = opened.checkout
         self._extension = opened.extension
         self.read_only = opened.read_only or read_only
+        self._counters = (
+            f"SELECT generation, used, epoch FROM counter WHERE project_id = {opened.project:d}"
+            f" AND instance = {_literal(opened.instance)}"
+        )
         self._begin = (
             f"SELECT set_config('search_path', '{schema.NAME}, \"{opened.extension}\"', true),"
             f" set_config('role', '{schema.ROLE}', true), set_config('skm.project', '{opened.project:d}', true),"
@@ -509,12 +526,14 @@ class Database:
     def _transaction(self, begin: str, *, user: str | None = None, reads: bool = False) -> Iterator[Connection]:
         whole = f"{begin}; {self._begin}, {user or self._user}"
         if reads:
-            whole += f"; {_COUNTERS.replace('@p', str(self.project))}"
+            whole += f"; {self._counters}"
         connection = Connection(
             lambda first: self._begun(first, whole.encode()),
             self.project,
             self.checkout,
             self._extension,
+            where=self.where,
+            instance=self._instance,
             note=self._note if reads else None,
         )
         try:
@@ -599,7 +618,8 @@ class Database:
     @contextmanager
     def apart(self) -> Iterator[Connection]:
         """A separate read transaction with one snapshot, for long reads that are fetched in parts."""
-        with self.translated(), self._transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
+        begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+        with self.translated(), self._transaction(begin, reads=True) as connection:
             yield connection
 
     # --- writing
@@ -644,6 +664,11 @@ class Database:
             _written[self.url, self.project] = time.monotonic()
             self._threads.writing = False
 
+    @property
+    def is_joined(self) -> bool:
+        """Is this thread inside `together`?"""
+        return self._threads.joined is not None
+
     @contextmanager
     def beside(self, *, seconds: float) -> Iterator[Connection]:
         """A write that changes no memory: it and the writers of memories do not wait for each other."""
@@ -651,8 +676,8 @@ class Database:
             raise DatabaseUnusable(
                 f"{self.where} can only be read", hint="set index.url to a server that can be written"
             )
-        begin = f"BEGIN; SET LOCAL lock_timeout = {int(seconds * 1000)}"
-        with self.translated(), self._transaction(begin) as connection:
+        settings = f"{self._user}, set_config('lock_timeout', '{int(seconds * 1000)}', true)"
+        with self.translated(), self._transaction("BEGIN", user=settings, reads=True) as connection:
             yield connection
             if connection.has_begun:
                 connection.raw.execute("COMMIT")
@@ -741,6 +766,12 @@ class Database:
             yield
         except failures.FOREIGN as error:
             raise failures.as_ours(error, self.where) from error
+
+
+def _replaced(where: str) -> DatabaseUnusable:
+    return DatabaseUnusable(
+        f"{where} no longer has the index that was opened: it was made anew", hint="open it again: restart this program"
+    )
 
 
 def _require_whole(connection: Connection) -> None:

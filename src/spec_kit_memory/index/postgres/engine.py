@@ -62,7 +62,7 @@ class PostgresIndex(TableIndex):
 
     @contextmanager
     def imported(self) -> Iterator[PostgresTables]:
-        with self._database.writing() as connection:
+        with self._database.writing() as connection, self.state_files.within(connection):
             yield PostgresTables(connection)
 
     def require_sound(self, *, quick: bool = False) -> None:

@@ -107,9 +107,9 @@ def _lacking_right(text: str) -> str:
         )
     if "create extension" in text:
         return "as administrator of the server, in this database: `CREATE EXTENSION vector`"
-    if "grant role" in text or "set role" in text:
+    if "grant role" in text or ("set role" in text and "spec_kit_memory_app" in text):
         return "as administrator of the server: `GRANT spec_kit_memory_app TO USER`"
-    return "docs/how-to/use-postgresql.md has the rights"
+    return "as administrator of the server: `GRANT OWNER TO USER WITH INHERIT TRUE`; OWNER is who owns the database"
 
 
 def _first_line(error: BaseException) -> str:

@@ -25,6 +25,7 @@ Raw = psycopg.Connection[tuple[Any, ...]]
 @dataclass(frozen=True, slots=True)
 class Opened:
     project: int
+    instance: str  # of the project: its id may be another project's in a database that was made anew
     checkout: int
     read_only: bool
     extension: str  # the schema that contains pgvector
@@ -34,7 +35,10 @@ def open_project(raw: Raw, name: str, where: str, *, checkout: str, read_only: b
     """Bring the schema up to date, and find or create the project and the checkout with these names."""
     fixed, extension = prepare(raw, where, read_only=read_only)
     project = add_project(raw, name, where, fixed=fixed)
-    return Opened(project, _checkout(raw, project, checkout, fixed=fixed, where=where), fixed, extension)
+    with raw.transaction(force_rollback=True):
+        raw.execute(b"SELECT set_config('skm.project', %s, true)", (str(project),))
+        instance = str(_one(raw, f"SELECT instance FROM {NAME}.counter WHERE project_id = %s", (project,)))
+    return Opened(project, instance, _checkout(raw, project, checkout, fixed=fixed, where=where), fixed, extension)
 
 
 def prepare(raw: Raw, where: str, *, read_only: bool = False) -> tuple[bool, str]:
@@ -105,6 +109,8 @@ def _migrate(raw: Raw, where: str) -> None:
         version = _version(raw, where)  # again: another process may have been first
         if version < VERSION and not _one(raw, "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"):
             raise _no_vector(where)
+        if version:
+            _act_as_owner(raw)
         for number, script in enumerate(scripts, start=1):
             if number > version:
                 if number == 1:
@@ -114,6 +120,12 @@ def _migrate(raw: Raw, where: str) -> None:
                     raw.execute("CREATE EXTENSION IF NOT EXISTS vector")
                 raw.execute(script.read_text(encoding="utf-8").replace("@role", ROLE).encode())
                 raw.execute(f"INSERT INTO {NAME}.version (number) VALUES (%s)".encode(), (number,))
+
+
+def _act_as_owner(raw: Raw) -> None:
+    """Until the transaction ends: what an administrator or a colleague adds belongs to whom the rest belongs to."""
+    owner = "SELECT quote_ident(rolname) FROM pg_namespace JOIN pg_roles r ON r.oid = nspowner WHERE nspname = %s"
+    raw.execute(f"SET LOCAL ROLE {_one(raw, owner, (NAME,))}".encode())
 
 
 def _make_role(raw: Raw) -> None:

@@ -45,8 +45,21 @@ class StateFiles:
             with self._database.translated():
                 yield self._held.connection
             return
+        if self._database.is_joined:  # inside `together`: part of its transaction
+            with self._database.writing() as connection:
+                yield connection
+            return
         with self._database.beside(seconds=_LOCK_SECONDS) as connection:
             yield connection
+
+    @contextmanager
+    def within(self, connection: Connection) -> Iterator[None]:
+        """In the block, what this thread reads and writes here is part of this transaction."""
+        self._held.connection = connection
+        try:
+            yield
+        finally:
+            self._held.connection = None
 
     def sizes(self, kind: str) -> dict[str, int]:
         sql = (
@@ -109,11 +122,8 @@ class StateFiles:
         while True:
             with self._database.beside(seconds=_LOCK_SECONDS) as connection:
                 if connection.execute(locked, (self._database.project % 2**31, key - 2**31)).get:
-                    self._held.connection = connection
-                    try:
+                    with self.within(connection):
                         yield
-                    finally:
-                        self._held.connection = None
                     return
             if time.monotonic() >= deadline:
                 raise DatabaseBusy("another process is making a checkpoint", hint="try again in a moment")
