@@ -66,7 +66,7 @@ def put_row(rows: StateFiles, stored: str, place: Place) -> bool:
     try:
         data, _ = disk.read_bytes(place)
         text = disk.decode(data, name=stored)
-        if redact.redact(text).found:
+        if redact.redact(text).counts:
             return False
     except SpecKitMemoryError:  # it is no text that could be searched for secrets
         return False
