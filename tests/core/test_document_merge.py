@@ -382,11 +382,23 @@ def decided(**fields: Any) -> str:
         ("It keeps mail on disk", "It keeps mail on disk.", "It keeps mail on disk"),
         ("The team knows it", "Support is cheap", "The team knows it. Support is cheap"),
         ("The team knows it.", "Support is cheap.", "The team knows it. Support is cheap."),
+        ("cheap", "cheap and managed", "cheap and managed"),
+        ("cheap and managed", "Cheap", "cheap and managed"),
+        ("cheap", "cheaper to run", "cheap. cheaper to run"),
     ],
 )
 def test_a_reason_is_given_in_one_line_and_said_once(new: str, old: str, expected: str) -> None:
     text = section(merged(decided(rationale=new), decided(rationale=old)), "decisions")
     assert [line for line in text.split("\n") if line.startswith("**Why:**")] == [f"**Why:** {expected}"]
+
+
+@pytest.mark.parametrize(
+    ("new", "old"), [("Java", "JavaScript"), ("50", "5"), ("3", "3.11"), ("a-b", "a"), ("日本", "日本語")]
+)
+def test_a_choice_whose_letters_only_begin_another_is_another_choice(new: str, old: str) -> None:
+    text = section(merged(decided(chosen=new), decided(chosen=old)), "decisions")
+    lines = text.split("\n")
+    assert [f"**Chosen:** {chosen}" in lines for chosen in (new, old)] == [True, True]
 
 
 def test_decisions_on_one_question_that_came_out_differently_keep_their_own_reasons() -> None:

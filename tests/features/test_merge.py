@@ -272,9 +272,11 @@ def test_an_id_that_was_forgotten_or_never_given_leads_nowhere(workspace: Worksp
     one, two = (save(workspace, text).id for text in (FACT, "Mosquitto is the broker of the locks."))
     workspace.merge(one, two)
     workspace.delete(two)
-    for memory_id in (one, two, 999):
-        with pytest.raises(MemoryNotFound, match=f"^there is no memory {memory_id}$"):
+    for memory_id in (one, two):
+        with pytest.raises(MemoryNotFound, match=f"^memory {memory_id} was deleted$"):
             workspace.why(memory_id)
+    with pytest.raises(MemoryNotFound, match="^there is no memory 999$"):
+        workspace.why(999)
 
 
 def test_where_an_id_went_is_not_said_to_who_may_not_see_it(place: Place) -> None:
@@ -407,3 +409,22 @@ def test_links_made_by_hand_go_over_to_the_memory_that_stays_and_back(workspace:
     workspace.undo()
     assert hand_made(workspace, two) == before
     assert (cause, one, "caused", 0.6) in hand_made(workspace, one)
+
+
+def test_a_merge_tells_only_statements_that_the_text_has_both_of(workspace: Workspace) -> None:
+    def decided(reason: str) -> int:
+        decision = {"decision": "Queue", "chosen": "SQS", "rationale": reason}
+        context = {"title": "Queue choice", "sessionSummary": "We chose a queue.", "keyDecisions": [decision]}
+        id_ = workspace.save(context=context, spec_folder="001-x", on_similar="distinct").id
+        assert id_ is not None
+        return id_
+
+    first, fuller, other = decided("cheap"), decided("cheap and managed"), decided("the team knows it")
+    absorbed = workspace.merge(fuller, first)
+    assert not any("stated" in hint for hint in absorbed.hints)
+    both = workspace.merge(other, first)
+    assert any(
+        hint.startswith(f"memory {other} stated 'the team knows it' (here 'cheap and managed'), and")
+        for hint in both.hints
+    )
+    assert workspace.load(first).text.count("**Why:** cheap and managed. the team knows it\n") == 1

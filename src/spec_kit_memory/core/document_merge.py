@@ -38,6 +38,7 @@ _ABBREVIATED = re.compile(
 )
 _ENDED = re.compile(r"[^\w`][_`]*$")
 _CLAUSE = re.compile(r"[,;:，；：、]|[ \t]+[–—(-]")
+_WORD_END = re.compile(r"[.,;:!?]*(?:\s|$)|[，；：、。！？]")
 _INLINE_LABEL = re.compile(r"\*\*[^*\n]+:\*\*[ \t]+(?=\S)")
 MOST_SECTIONS = 1_000
 MOST_PIECES = 6_000
@@ -227,7 +228,7 @@ class _Merger:
     def _chose_otherwise(self, new: BlockSection, old: BlockSection) -> bool:
         """Do two decisions on one question differ in their choice? Then both are kept, each with its own reasons."""
         chosen, other = self.new.field(new, "**Chosen:**"), self.old.field(old, "**Chosen:**")
-        return bool(chosen and other) and not (chosen.startswith(other) or other.startswith(chosen))
+        return bool(chosen and other) and not (_continues(chosen, other) or _continues(other, chosen))
 
     def _adopt(self, parent: BlockSection, part: BlockSection) -> None:
         """Add a whole section that the kept document does not have, with its anchors renamed where they clash."""
@@ -490,14 +491,16 @@ class _Merger:
 
     @staticmethod
     def _clause_added(pieces: list[str], piece: str, key: str) -> list[str] | None:
-        """The sentences, if one of them is `piece` with a clause more or less; the fuller of the two is kept."""
-        chosen = _label(pieces) == "**Chosen:**"  # `_chose_otherwise` has kept different choices apart
+        """The sentences, if one of them is `piece` with more or less at its end; the fuller of the two is kept.
+
+        In prose only a clause may be added; a choice or a reason, which may be one word, is continued by any words.
+        """
+        brief = _label(pieces) in ("**Chosen:**", "**Why:**")  # `_chose_otherwise` has kept different choices apart
         for at, present in enumerate(pieces):
             present_key = _folded(present)
-            if _contains_more(present_key, key) or (chosen and present_key.casefold().startswith(key.casefold())):
+            if _contains_more(present_key, key) or (brief and _continues(present_key, key)):
                 return pieces
-            is_begun = chosen and key.casefold().startswith(present_key.casefold())
-            if _contains_more(key, present_key) or is_begun:
+            if _contains_more(key, present_key) or (brief and _continues(key, present_key)):
                 gap = present[len(present.rstrip()) :]
                 fuller = present[:1] + piece[1:].rstrip() + gap  # keep the first letter: only its case may differ
                 return [*pieces[:at], fuller, *pieces[at + 1 :]]
@@ -609,6 +612,12 @@ def _contains_more(longer: str, shorter: str) -> bool:
         and longer.startswith(shorter)
         and _CLAUSE.match(longer, len(shorter)) is not None
     )
+
+
+def _continues(longer: str, shorter: str) -> bool:
+    """Does this begin with all the words of the other? "JavaScript" and "3.11" do not continue "Java" and "3"."""
+    begun, start = longer.casefold(), shorter.casefold()
+    return bool(start) and begun.startswith(start) and _WORD_END.match(begun, len(start)) is not None
 
 
 def _is_telling(key: str) -> bool:

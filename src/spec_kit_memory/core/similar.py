@@ -159,11 +159,25 @@ def differences(old: str, new: str) -> tuple[tuple[str, str], ...]:
             continue
         if max(last - first, end - start) > _MOST_CHANGED:
             return ()
-        if first == last or start == end:  # words were added or left out: say next to which one
-            first, start = max(0, first - 1), max(0, start - 1)
+        if first == last or start == end:  # words were added or left out: say between which ones
+            first, last = max(0, first - 1), last + 1
+            start, end = max(0, start - 1), end + 1
         pair = _phrase(old_words[first:last]), _phrase(new_words[start:end])
         places.setdefault((_bare(pair[0]), _bare(pair[1])), pair)
     return tuple(places.values()) if len(places) <= _MOST_PLACES else ()
+
+
+def are_both_stated(difference: tuple[str, str], text: str) -> bool:
+    """Does a text state both of two different phrases? One that only continues the other has to be there beside it."""
+    words, *phrases = ([key for key in map(_bare, of.split()) if key] for of in (text, *difference))
+    shorter, longer = sorted(phrases, key=len)
+    inside = _count(shorter, longer)
+    return _count(longer, words) > 0 and _count(shorter, words) > inside * _count(longer, words)
+
+
+def _count(run: Sequence[str], words: Sequence[str]) -> int:
+    """How often one word after the other of a run is among the words."""
+    return f" {'  '.join(words)} ".count(f" {'  '.join(run)} ") if run else 0
 
 
 def _bare(word: str) -> str:

@@ -73,19 +73,38 @@ def join(runtime: Runtime, *, memory_id: int, into: int) -> Merged:
     problem = obstacle(old, new)
     if problem:
         raise Invalid(str(problem), hint="nothing was changed")
-    stated = statements(runtime, old.id, new.id)
+    stated = _differences(runtime, old.id, new.id)
     trashed = file_changes.retried(lambda: _join(runtime, old=old, new=new))
-    both = finding("merged-both", id=old.id, differences=stated, path=new.path) if stated else ""
+    both = _both_stated(runtime, stated, old=old, new=new) if stated else ""
     return Merged(runtime.read_again(new), old, trashed, both)
 
 
 def statements(runtime: Runtime, old_id: int, new_id: int) -> tuple[Advice, ...]:
     """What two memories state differently, if their texts are otherwise the same."""
+    return tuple(map(_statement, _differences(runtime, old_id, new_id)))
+
+
+def _differences(runtime: Runtime, old_id: int, new_id: int) -> tuple[tuple[str, str], ...]:
     try:
         old, new = (saved_document.own_words(runtime.store.documents.text(id_)) for id_ in (old_id, new_id))
     except MemoryNotFound:  # another process has just deleted one
         return ()
-    return tuple(finding("statement-differs", old=one, new=other) for one, other in similar.differences(old, new))
+    return similar.differences(old, new)
+
+
+def _statement(difference: tuple[str, str]) -> Advice:
+    old, new = difference
+    return finding("statement-differs", old=old, new=new)
+
+
+def _both_stated(runtime: Runtime, stated: tuple[tuple[str, str], ...], *, old: Memory, new: Memory) -> Text:
+    """The differing statements of which the merged text has both: one that continues another takes its place."""
+    try:
+        text = runtime.store.documents.text(new.id)
+    except MemoryNotFound:  # another process has just deleted it
+        return ""
+    both = tuple(_statement(pair) for pair in stated if similar.are_both_stated(pair, text))
+    return finding("merged-both", id=old.id, differences=both, path=new.path) if both else ""
 
 
 def _join(runtime: Runtime, *, old: Memory, new: Memory) -> str | None:
