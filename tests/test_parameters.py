@@ -338,6 +338,7 @@ def test_no_parameters_stand_in_a_second_table() -> None:
         (SearchRequest, {"query": "", "concepts": '["a", "b"]'}, SearchRequest(concepts=("a", "b"))),
         (SearchRequest, {"concepts": "oauth, errors"}, SearchRequest(concepts=("oauth", "errors"))),
         (SearchRequest, {"concepts": "oauth"}, SearchRequest("oauth")),
+        (SearchRequest, {"query": "", "concepts": "oauth"}, SearchRequest("oauth")),
         (SearchRequest, {"query": ["x"]}, SearchRequest("x")),
         (SearchRequest, {"query": ["dock", "battery"]}, SearchRequest("dock battery")),
         (SearchRequest, {"query": 404}, SearchRequest("404")),

@@ -383,7 +383,7 @@ def read(kind: type[_Request], arguments: Mapping[str, Any] | None, edge: Edge) 
         if declared is None:
             problems.append(_unknown(name, edge.sees(kind), edge))
             continue
-        if declared.alone and declared.alone not in (arguments or {}) and _is_one(declared, value, edge):
+        if declared.alone and not (arguments or {}).get(declared.alone) and _is_one(declared, value, edge):
             declared = kind.declared[declared.alone]
         try:
             clean = clean_value(declared, value, edge)

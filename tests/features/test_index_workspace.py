@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 from spec_kit_memory.errors import BadSpecFolder, CoolingDown
@@ -34,6 +37,16 @@ def test_a_scan_that_only_made_vectors_says_so(place: Place) -> None:
     place.memory("tokens", "# Tokens\n\nThey live for an hour.")
     workspace = place.open(index=False)
     workspace.index(embed=False)
+    assert workspace.index().summary == "1 passage embedded; 1 file is unchanged"
+    assert workspace.index().summary == "nothing to do: 1 file is unchanged"
+
+
+def test_passages_that_are_embedded_again_for_another_model_are_counted(place: Place) -> None:
+    place.memory("tokens", "# Tokens\n\nThey live for an hour.")
+    place.open().close()
+    with closing(sqlite3.connect(place.root / ".spec-kit-memory/index.sqlite")) as index, index:
+        index.execute("UPDATE model SET dimensions = 64")  # as if the provider had changed the size of its vectors
+    workspace = place.open(index=False)
     assert workspace.index().summary == "1 passage embedded; 1 file is unchanged"
     assert workspace.index().summary == "nothing to do: 1 file is unchanged"
 

@@ -275,7 +275,7 @@ def test_an_id_that_was_forgotten_or_never_given_leads_nowhere(workspace: Worksp
     for memory_id in (one, two):
         with pytest.raises(MemoryNotFound, match=f"^memory {memory_id} was deleted$"):
             workspace.why(memory_id)
-    with pytest.raises(MemoryNotFound, match="^there is no memory 999$"):
+    with pytest.raises(MemoryNotFound, match=r"^there is no memory 999$"):
         workspace.why(999)
 
 

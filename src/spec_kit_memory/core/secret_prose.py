@@ -173,7 +173,7 @@ _USER_AND_PASSWORD = Pattern(
 )
 _ARGUMENT = Pattern(r"[A-Za-z_]\w*=(?!=?\Z)")
 # Next to a user's name, a word with a number is a password, unless it is one of these things that are numbered.
-_NUMBERED = Pattern(r"(?P<stem>[a-z]{4,16})\d{1,4}[!?.]?")
+_NUMBERED = Pattern(r"(?P<stem>[A-Za-z]?[a-z]{3,15})\d{1,4}[!?.]?")
 _NUMBERED_THINGS = frozenset(
     re.findall(
         r"\w+",
@@ -370,7 +370,8 @@ def _paired(match: re.Match[str]) -> Span | None:
         between = match.groupdict().get("slash", "said")
         if not numbered or between in (None, "/") or any(map(str.isdigit, user)) or user != user.lower():
             return None
-        if numbered["stem"] in _NUMBERED_THINGS or user.startswith(numbered["stem"]):
+        stem = numbered["stem"].lower()
+        if stem in _NUMBERED_THINGS or user.startswith(stem):
             return None
     return match.start("password"), match.start("password") + len(value), "password"
 

@@ -85,7 +85,8 @@ def ledger_verify(runtime: Runtime, request: LedgerVerifyRequest) -> LedgerAnswe
     """Verify the whole chain for any caller: sequences and hashes reveal nothing about the entries."""
     heads = _heads(request.head) if request.head else {}
     tally = _Tally(heads)
-    broken = chain.verify(tally.through(runtime.whole.record.ledger())) or tally.compare(heads)
+    newest = runtime.whole.record.history(limit=1)  # before the ledger: another process may add to both meanwhile
+    broken = chain.verify(tally.through(runtime.whole.record.ledger())) or tally.compare(heads) or tally.reaches(newest)
     if broken:
         verdict = outcome("ledger-broken", sequence=broken.sequence, reason=broken.reason)
     else:
@@ -138,6 +139,13 @@ class _Tally:
             if self._cached[sequence] != hash_:
                 return chain.Broken(sequence, finding("ledger-rewritten", sequence=sequence))
         return None
+
+    def reaches(self, rows: Iterable[HistoryEntry]) -> chain.Broken | None:
+        """Does the chain have the entries that these rows of history belong to?"""
+        last = max((row.ledger_sequence or 0 for row in rows), default=0)
+        return (
+            chain.Broken(self.entries + 1, finding("ledger-ends-early", sequence=last)) if last > self.entries else None
+        )
 
 
 def ledger_head(runtime: Runtime) -> LedgerAnswer:

@@ -24,7 +24,6 @@ from spec_kit_memory.errors import (
     DatabaseCorrupt,
     DatabaseUnusable,
     OutsideScope,
-    ProviderUnavailable,
     SpecKitMemoryError,
 )
 from spec_kit_memory.features import checkpoints, remarks
@@ -70,13 +69,20 @@ def index(runtime: Runtime, request: IndexRequest) -> IndexAnswer:
             cancel=request.cancelled,
         )
     text_done = time.perf_counter()
-    # All waiting passages are embedded, also those outside the caller's scope; only the caller's own are reported.
-    foreign = request.embed and runtime.meaning.wanted and _has_foreign_vectors(runtime)
-    missing = runtime.store.care.stats().passages if foreign else _without_vectors(runtime)
+    missing = _without_vectors(runtime)
     passages: int | None = None
     if request.embed:
-        embed_pending(runtime, progress=request.progress, cancelled=request.cancelled)
-        passages = max(0, missing - _without_vectors(runtime))
+        embedded = 0
+
+        def count(done: vector_queue.Embedded) -> None:
+            nonlocal embedded
+            embedded += done.embedded
+
+        embed_pending(runtime, progress=request.progress, cancelled=request.cancelled, report=count)
+        # Another process may have embedded them while this one waited; and of passages outside its scope, an isolated
+        # caller gets no count.
+        own = 0 if runtime.isolated else embedded
+        passages = own or max(0, missing - _without_vectors(runtime))
     else:
         runtime.embed_soon()
     seconds_vectors = time.perf_counter() - text_done
@@ -86,14 +92,6 @@ def index(runtime: Runtime, request: IndexRequest) -> IndexAnswer:
     if request.copy_to is not None:
         return _copied(runtime, answer, request.copy_to)
     return answer if rebuilt is None else _with_rebuilt(runtime, answer, rebuilt)
-
-
-def _has_foreign_vectors(runtime: Runtime) -> bool:
-    """Will all vectors be recomputed? Not if the provider cannot name its model: then it cannot embed either."""
-    try:
-        return bool(remarks.foreign_vectors(runtime))
-    except ProviderUnavailable:
-        return False
 
 
 def _without_vectors(runtime: Runtime) -> int:

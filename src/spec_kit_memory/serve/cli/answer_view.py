@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
+from itertools import groupby
 from typing import Any
 
 from spec_kit_memory import answers
@@ -393,11 +394,12 @@ def _stats(answer: answers.StatsAnswer, *, now: datetime) -> Iterator[Block]:
 def _health(answer: answers.HealthAnswer, *, now: datetime) -> Iterator[Block]:
     yield Line(answer.summary, "good" if answer.healthy else "bad")
     yield Table(("check", "finding"), tuple((name, str(finding)) for name, finding in answer.checks.items()))
-    for problem in answer.problems:
-        kind = "notice, " if problem.notice else ""
-        yield Line(f"{kind}{problem.check}: {problem.message}", "" if problem.notice else "bad")
-        if problem.hint:
-            yield Line(for_person(problem.hint), "hint")
+    for hint, problems in groupby(answer.problems, key=lambda problem: problem.hint):  # the same step is said once
+        for problem in problems:
+            kind = "notice, " if problem.notice else ""
+            yield Line(f"{kind}{problem.check}: {problem.message}", "" if problem.notice else "bad")
+        if hint:
+            yield Line(for_person(hint), "hint")
     if answer.repaired:
         yield Line("Repaired: " + _counts(answer.repaired), "good")
 

@@ -282,6 +282,7 @@ FINDINGS: Mapping[str, str] = {
     "turns-without-save": "{count:turn} without a save",
     # --- ledger
     "ledger-cut-off": "the end is missing: it went up to entry {sequence} when you kept its head",
+    "ledger-ends-early": "the end is missing: history has a change of entry {sequence}",
     "ledger-rewritten": "entry {sequence} is not the one that you kept: the ledger was rewritten",
     "entry-missing": "entry {sequence} is missing; entry {other} stands in its place",
     "entry-does-not-follow": "entry {sequence} does not follow the hash of entry {previous}",
