@@ -45,6 +45,11 @@ def test_the_folder_that_shares_words_and_files_is_used() -> None:
     assert [entry.folder for entry in decision.alternatives] == [entry.folder for entry in result[1:3]]
 
 
+def test_a_greeting_fits_no_folder() -> None:
+    touched = dict.fromkeys(("007-auth", "008-search", "009-billing"), NOW)
+    assert [entry.score for entry in align(talk("Hello"), folders(touched=touched), now=NOW)] == [0.0, 0.0, 0.0]
+
+
 def test_the_newest_folder_does_not_win_by_being_new() -> None:
     touched = {"009-billing": NOW, "007-auth": NOW - timedelta(days=300), "008-search": NOW - timedelta(days=300)}
     message = talk("JWT tokens and session cookies of the OAuth login callback")

@@ -150,14 +150,27 @@ def test_a_kept_head_is_found_again_and_again(workspace: Workspace) -> None:
     assert workspace.ledger_verify().ok
 
 
-def test_a_cut_tail_holds_in_itself_and_is_found_by_the_head(workspace: Workspace) -> None:
+def test_a_cut_tail_is_found_by_the_history_that_is_still_there(workspace: Workspace) -> None:
+    entries = workspace.ledger_head().entries
+    tamper(workspace, f"DELETE FROM ledger WHERE sequence > {entries - 2}")
+    answer = workspace.ledger_verify()
+    assert (answer.ok, answer.broken_at) == (False, entries - 1)
+    assert answer.summary.endswith(f"the end is missing: history has a change of entry {entries}")
+
+
+def test_a_tail_that_was_cut_with_its_history_is_found_by_the_head(workspace: Workspace) -> None:
     head = workspace.ledger_head()
-    tamper(workspace, f"DELETE FROM ledger WHERE sequence > {head.entries - 2}")
+    last = head.entries - 2
+    tamper(
+        workspace,
+        f"DELETE FROM ledger WHERE sequence > {last}",
+        f"DELETE FROM history WHERE ledger_sequence > {last}",
+    )
     assert workspace.ledger_verify().ok
     answer = workspace.ledger_verify(head=head.summary)
     assert (answer.ok, answer.broken_at) == (False, head.entries - 1)
     assert str(head.entries) in answer.summary
-    assert not workspace.health(full=True).healthy  # its history is still there
+    assert not workspace.health(full=True).healthy  # the memories are still there
 
 
 def test_a_ledger_that_was_emptied_is_found_by_the_head(workspace: Workspace) -> None:

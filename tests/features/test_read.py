@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from spec_kit_memory.errors import AnchorNotFound, MissingParameter, OutOfRange
+from spec_kit_memory.errors import AnchorNotFound, MemoryNotFound, MissingParameter, OutOfRange
 from tests.features.conftest import Place
 
 SECTIONS = """# Plan
@@ -159,3 +159,14 @@ def test_a_text_of_which_a_part_is_shown_is_not_called_whole(place: Place) -> No
         assert "whole" not in loaded.summary
         assert any("continue with" in hint for hint in loaded.hints)
         assert ", whole text, lines 1-" in workspace.load(place.id_of(workspace, name), max_tokens=20_000).summary
+
+
+def test_load_takes_the_path_that_other_answers_show_in_place_of_a_folder(place: Place) -> None:
+    place.memory("tokens", "# Tokens\n\nThey live for an hour.")
+    place.write("memory/broker.md", "# Broker\n\nIt is Mosquitto.\n")
+    workspace = place.open()
+    assert workspace.load(spec_folder="memory/broker.md").memory.title == "Broker"
+    path = next(card.path for card in workspace.list().memories if card.title == "Tokens")
+    assert workspace.load(spec_folder=path).memory.title == "Tokens"
+    with pytest.raises(MemoryNotFound):
+        workspace.load(spec_folder="memory/nothing.md")

@@ -47,8 +47,10 @@ def test_content_after_a_short_memory_was_sent_is_a_reference_and_says_so(place:
     place.memory("tokens", TOKENS)
     workspace = place.open()
     workspace.search("access tokens", session_id="s")
-    again = first(workspace.search("access tokens", session_id="s", include_content=True))
+    answer = workspace.search("access tokens", session_id="s", include_content=True)
+    again = first(answer)
     assert (again.text, again.content, again.already_sent, again.lines) == ("", None, True, "1-3")
+    assert answer.hints == ("what this session was sent before is only referred to; `dedup=False` sends it again",)
 
 
 def test_a_passage_that_was_sent_is_named_beside_one_that_is_new(place: Place) -> None:

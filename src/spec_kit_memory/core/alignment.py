@@ -204,6 +204,8 @@ def _score_limit(words: int, *, shares_file: bool) -> float:
 
 
 def _score(parts: Mapping[str, float | None]) -> float:
+    if parts["topic"] is None and parts["files"] is None:
+        return 0.0  # phase and recency alone say nothing about what a conversation is about
     scored_parts = {name: value for name, value in parts.items() if value is not None}
     weight = sum(WEIGHTS[name] for name in scored_parts)
     return (

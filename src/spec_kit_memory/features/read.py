@@ -87,7 +87,7 @@ def _target(runtime: Runtime, request: LoadRequest) -> Memory:
     folder = clean_folder(request.spec_folder or "")
     memories = runtime.store.documents.find(Filter(spec_folder=folder, source=Source.MEMORY), limit=1)
     memories = memories or runtime.store.documents.find(Filter(spec_folder=folder), limit=1)
-    at_path = None if memories else runtime.store.documents.get(path=folder)
+    at_path = None if memories else runtime.store.documents.get(path=(request.spec_folder or "").removeprefix("./"))
     if at_path is not None:  # a path, as other answers show it, in place of a folder
         return at_path
     if not memories:

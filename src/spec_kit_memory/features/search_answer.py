@@ -245,6 +245,8 @@ def _hints(
         hints.append(advise("raise-budget", count=max(left_out, 1)))
     if held_back.min_score:
         hints.append(advise("below-score", count=held_back.min_score, score=request.min_score or 0.0))
+    if request.include_content and any(row.already_sent and not row.content for row in results):
+        hints.append(advise("sent-before"))
     if not results and not found_count:
         hints += _when_empty(request, ranking, memories)
     return hints

@@ -6,6 +6,7 @@ with colours on a terminal and as plain text in a pipe, so both have the same co
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -472,7 +473,10 @@ def _changed(before: Mapping[str, object] | None, after: Mapping[str, object] | 
 
 def _changed_value(name: str, old: object, new: object) -> str:
     """The field's name, with the old and new value if they are short. A state omits false and empty values."""
-    words = {"content_hash": "file"}.get(name, name.replace("_", " "))
+    words = {"content_hash": "file", "triggers": "trigger phrases"}.get(name, name.replace("_", " "))
+    if isinstance(old, list | tuple) or isinstance(new, list | tuple):
+        values = " ".join(_changed_items(old or (), new or ()))
+        return f"{words} {values}" if 0 < len(values) <= 60 else words
     if isinstance(old, bool) or isinstance(new, bool):
         return f"{words}: {_as_text(bool(new))}"
     if isinstance(old, int) or isinstance(new, int):
@@ -481,6 +485,13 @@ def _changed_value(name: str, old: object, new: object) -> str:
         return words
     values = f"{_as_text(old)} → {_as_text(new)}"
     return f"{words} {values}" if len(values) <= 60 else words
+
+
+def _changed_items(old: object, new: object) -> Iterator[str]:
+    """Each text that was added to a list, with "+", and each that was removed, with "-"."""
+    if isinstance(old, list | tuple) and isinstance(new, list | tuple):
+        yield from (f"+{json.dumps(item, ensure_ascii=False)}" for item in new if item not in old)
+        yield from (f"-{json.dumps(item, ensure_ascii=False)}" for item in old if item not in new)
 
 
 def _changed_link(before: object, after: object) -> str:

@@ -170,12 +170,11 @@ def every_card(workspace: Workspace) -> Iterator[Card]:
 
 def _delete(session: Invocation, kind: type[Request], values: Values, extra_options: Values) -> None:
     if "spec_folder" in values and "id" not in values and not values.get("confirm"):
-        _confirm(
-            session,
-            extra_options,
-            f"Forget every memory of {values['spec_folder']}",
-            then="A checkpoint is made first.",
-        )
+        with session.open() as workspace:
+            total = workspace.list(spec_folder=values["spec_folder"], limit=1).total
+        if total:  # otherwise the verb says that there is nothing, and which folder was probably meant
+            what = f"Forget every memory of {values['spec_folder']} ({total})"
+            _confirm(session, extra_options, what, then="A checkpoint is made first.")
         values["confirm"] = True
     _plain(session, kind, values, extra_options)
 

@@ -66,6 +66,7 @@ TABLE: Mapping[str, Words] = {
     "raise-budget": _alike(
         "{count} more did not fit the token budget; a larger `max_tokens` or a narrower question helps"
     ),
+    "sent-before": _alike("what this session was sent before is only referred to; `dedup=False` sends it again"),
     "below-score": _alike("{count:match is|matches are} below `min_score` {score}"),
     "drop-filters": _alike("search again without {parameters!p}"),
     "other-words": _alike("try other words for the same thing, or `list()` to browse"),
