@@ -48,6 +48,16 @@ REFUSALS = {
     ),
     "no password": Refusal("refused the sign-in", "PGPASSWORD", user="ana", database="notes"),
     "no such user": Refusal("refused the sign-in: .*nemo", "check the user", user="nemo"),
+    "may not sign in": Refusal("refused the sign-in: .*not permitted to log in", "check the user", user="nologin"),
+    "may not connect": Refusal(
+        "permission denied for database", "GRANT CONNECT, CREATE ON DATABASE", user="guest", database="closed"
+    ),
+    "may not create": Refusal(
+        "permission denied for database", "GRANT CONNECT, CREATE ON DATABASE", user="member", database="foreign"
+    ),
+    "no such parameter": Refusal(
+        "invalid URI query parameter", "postgresql://HOST/DATABASE", database="notes?nosuch=1"
+    ),
     "no such database": Refusal('"nowhere" does not exist', "createdb", database="nowhere"),
     "too old": Refusal("is PostgreSQL 15", "16 and later", version=15),
     "no pgvector": Refusal("no extension pgvector", "install pgvector", database="bare"),
@@ -75,8 +85,14 @@ def spoilt() -> Iterator[Server]:
     made.execute("ALTER DATABASE hasty SET statement_timeout = '1ms'")
     made.execute("CREATE ROLE ana LOGIN PASSWORD 'right'")
     made.execute("CREATE ROLE guest LOGIN")
+    made.execute("CREATE ROLE nologin NOLOGIN")
+    made.execute("CREATE DATABASE closed")
+    made.execute("REVOKE CONNECT ON DATABASE closed FROM PUBLIC")
+    made.execute('CREATE DATABASE "foreign"')
+    made.execute("CREATE EXTENSION vector", database="foreign")
     made.execute("ALTER DATABASE bare SET extension_control_path = '/nowhere'")
     PostgresIndex(made.url("dropped"), "p").close()
+    made.execute(f"CREATE ROLE member LOGIN IN ROLE {schema.ROLE}")
     made.execute("DROP EXTENSION vector CASCADE", database="dropped")
     PostgresIndex(made.url("newer"), "p").close()
     made.execute(f"INSERT INTO {schema.NAME}.version (number) VALUES (99)", database="newer")

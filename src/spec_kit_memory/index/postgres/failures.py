@@ -20,9 +20,13 @@ _PASSWORD = re.compile(
 _CONNECTING: tuple[tuple[re.Pattern[str], type[psycopg.Error]], ...] = (
     (re.compile(r'database "[^"]*" does not exist|no such database'), errors.InvalidCatalogName),
     (
-        re.compile(r'password|role "[^"]*" does not exist|no such user|no pg_hba\.conf entry|authentication failed'),
+        re.compile(
+            r'password|role "[^"]*" (does not exist|is not permitted to log in)|no such user|no pg_hba\.conf entry'
+            r"|authentication failed"
+        ),
         errors.InvalidPassword,
     ),
+    (re.compile(r"permission denied for database"), errors.InsufficientPrivilege),
     (
         re.compile(r"too many (clients|connections)|remaining connection slots|no more connections allowed"),
         errors.TooManyConnections,
@@ -95,6 +99,9 @@ def as_ours(error: BaseException, where: str) -> SpecKitMemoryError:
             return DatabaseUnusable(
                 f"{where} cannot be reached: {text}", hint="is the server running, and does this machine reach it?"
             )
+    if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:  # raised before anything was sent
+        hint = "index.url is `sqlite`, or postgresql://HOST/DATABASE, perhaps with parameters of PostgreSQL's own"
+        return DatabaseUnusable(f"{where}: {_first_line(error)}", hint=hint)
     return DatabaseUnusable(f"{where}: {_first_line(error)}", hint=advise("health"))
 
 
@@ -107,6 +114,8 @@ def _lacking_right(text: str) -> str:
         )
     if "create extension" in text:
         return "as administrator of the server, in this database: `CREATE EXTENSION vector`"
+    if "for database" in text:
+        return "as administrator of the server: `GRANT CONNECT, CREATE ON DATABASE NAME TO USER`"
     if "grant role" in text or ("set role" in text and "spec_kit_memory_app" in text):
         return "as administrator of the server: `GRANT spec_kit_memory_app TO USER`"
     return "as administrator of the server: `GRANT OWNER TO USER WITH INHERIT TRUE`; OWNER is who owns the database"
