@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from spec_kit_memory.core.structure import Structure, scan, too_deep
+from spec_kit_memory.core.structure import ANCHOR_TAG, Structure, scan, too_deep
 
-_TAG = re.compile(r"<!--[ \t]*+(/?)[ \t]*+ANCHOR:[ \t]?([\w/-]+)[ \t]*+-->", re.IGNORECASE)
 _MARKER = re.compile(r"( {0,3})((?:[-*+]|\d{1,9}[.)])(?:[ \t]+|$))")
 _BULLET = re.compile(r" {0,3}(?:[-*+]|1[.)])[ \t]+\S")
 _RULE = re.compile(r"[ \t]*(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$")
@@ -89,7 +88,7 @@ def is_label(line: str) -> bool:
 
 def without_tags(line: str) -> str:
     """The line without anchor tags, which must not be copied to another place."""
-    return _TAG.sub("", line) if "<!--" in line else line
+    return ANCHOR_TAG.sub("", line) if "<!--" in line else line
 
 
 def item_text(lines: Sequence[str], item: Item) -> str:
@@ -274,7 +273,7 @@ def _paired_tags(lines: Sequence[str], structure: Structure) -> Mapping[int, tup
     tags: dict[int, tuple[str, bool]] = {}
     closing_lines: dict[int, int] = {}
     for number in dict.fromkeys(structure.tag_lines):
-        tag = _TAG.fullmatch(lines[number - 1].strip())
+        tag = ANCHOR_TAG.fullmatch(lines[number - 1].strip())
         if tag is None:
             continue
         name = tag[2].casefold()

@@ -22,7 +22,7 @@ DEEPEST = 20  # the most anchors around a line
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
 _UNDERLINE = re.compile(r" {0,3}(={2,}|-{2,})[ \t]*$")
 # Possessive repetitions (`*+`) for blanks: with backtracking, a line with a million blanks would take hours.
-_TAG = re.compile(r"<!--[ \t]*+(/?)[ \t]*+ANCHOR:[ \t]?([\w/-]+)[ \t]*+-->", re.IGNORECASE)
+ANCHOR_TAG = re.compile(r"<!--[ \t]*+(/?)[ \t]*+ANCHOR:[ \t]?([\w/-]+)[ \t]*+-->", re.IGNORECASE)
 _TAG_LIKE = re.compile(r"<!--[ \t]*+/?[ \t]*+ANCHOR:", re.IGNORECASE)
 _EXPLICIT_ID = re.compile(r"\{#([\w/.:-]+)\}$")
 # A line that cannot be the text of an underlined heading: list, quote, table, heading, HTML, rule.
@@ -174,7 +174,7 @@ def _without_comments(line: str) -> str:
 
 
 def _read_tag(line: str, number: int, start: int, *, tags: list[_Tag], structure: Structure) -> None:
-    match = _TAG.match(line, start)
+    match = ANCHOR_TAG.match(line, start)
     if match is not None:
         before, after = line[:start], line[match.end() :]
         tags.append(

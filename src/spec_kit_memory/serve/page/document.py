@@ -2,18 +2,25 @@
 
 Markdown is rendered without raw HTML, and the result is cleaned once more by a sanitiser. Images become text, links
 lead only to other sites, and characters that are invisible or change the direction of a line are shown as codes.
+
+An agent reads the source, so nothing that is written there may be missing here: comments, titles and targets of links,
+definitions and the language of a block are shown as text, and `left_out` names what is lost in other ways.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from html import escape
+from html import escape, unescape
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import nh3
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from spec_kit_memory.core.structure import ANCHOR_TAG
 
 if TYPE_CHECKING:
     from spec_kit_memory.page_answers import Section
@@ -37,10 +44,18 @@ _SECTION_BLOCKS = ("h1", "h2", "h3", "h4", "h5", "h6", "p", "ul", "blockquote") 
 _ATTRIBUTES = {
     "a": {"href"},
     "div": {"class", "tabindex"},
+    "code": {"class"},
+    "pre": {"class"},
     "ol": {"id", "start"},
     **{tag: {"id"} for tag in _SECTION_BLOCKS},
+    "p": {"class", "id"},
 }
+_CLASSES = {"wide", "unseen", "label"}  # a wide table, source that markdown does not show, the name of what follows
 _SCHEMES = {"http", "https", "mailto"}
+_COMMENT = re.compile(r"<!--(?:(?!-->).)*-->", re.DOTALL)
+_MARKUP = re.compile(r"<[^<>]*>")
+_HREF = re.compile(r'href="([^"]*)"')
+_WORDS = re.compile(r"[^\W_]+")
 _SAFE_ID = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -66,11 +81,15 @@ def section_id(name: str) -> str:
 
 def html_of(text: str, *, sections: Sequence[Section] = (), first_line: int = 1) -> str:
     """Render markdown as sanitised HTML; `sections` get ids. The text begins at line `first_line` of its file."""
-    reader = _reader()
-    tokens = reader.parse(visible(text[:LONGEST]))
-    _name_sections(tokens, sections, first_line)
+    reader, environment = _reader(), dict[str, Any]()
+    tokens = reader.parse(visible(text[:LONGEST]), environment)
+    environment["opened"] = {tag[2].lower() for tag in ANCHOR_TAG.finditer(text[:LONGEST]) if not tag[1]}
+    environment["unnamed"] = _name_sections(tokens, sections, first_line)
+    for token in tokens:
+        if token.children:
+            token.children = list(_shown_whole(token.children))
     clean = nh3.clean(
-        reader.renderer.render(tokens, reader.options, {}),
+        reader.renderer.render(tokens, reader.options, environment) + _definitions(environment),
         tags=_TAGS,
         attributes=_ATTRIBUTES,
         attribute_filter=_allowed_attribute,
@@ -81,33 +100,53 @@ def html_of(text: str, *, sections: Sequence[Section] = (), first_line: int = 1)
     return clean.replace('="/', "=&quot;/")
 
 
+def left_out(text: str, html: str) -> list[str]:
+    """The words of a text that its HTML does not show, such as those of a table's surplus cells."""
+    source = _words(ANCHOR_TAG.sub(" ", text[:LONGEST]))
+    missing = set(source).difference(_words(_MARKUP.sub(" ", html)))
+    if missing:
+        addresses = " ".join(unquote(address) for address in _HREF.findall(html))
+        missing.difference_update(_words(_MARKUP.sub("", html)), _words(addresses))
+    return [word for word in dict.fromkeys(source) if word in missing and not word.isdigit()]
+
+
+def _words(text: str) -> list[str]:
+    """Its words in small letters, with character references resolved."""
+    return _WORDS.findall((unescape(text) if "&" in text else text).casefold())
+
+
 def _allowed_attribute(tag: str, name: str, value: str) -> str | None:
     if name == "href":
         return value if value.lower().startswith(tuple(f"{scheme}:" for scheme in _SCHEMES)) else None
     if name == "class":
-        return value if value == "wide" else None
+        return value if value in _CLASSES else None
     if name == "tabindex":
         return "0"
     return value if name in ("id", "start", "rel") else None
 
 
-def _name_sections(tokens: Sequence[Any], sections: Sequence[Section], first_line: int) -> None:
-    """Each section's id goes to the first block that begins in it."""
-    blocks = [token for token in tokens if token.level == 0 and token.nesting == 1 and token.map]
+def _name_sections(tokens: Sequence[Any], sections: Sequence[Section], first_line: int) -> set[str]:
+    """Each section's id goes to the first block that begins in it; returns those for which there is none."""
+    unnamed = set()
+    blocks = [token for token in tokens if token.level == 0 and token.nesting >= 0 and token.map]
+    blocks = [token for token in blocks if token.type != "html_block"]
     for section in sections:
-        for token in blocks:
-            line = token.map[0] + first_line
-            if section.first_line <= line <= section.last_line and not token.attrGet("id"):
-                token.attrSet("id", section_id(section.id))
-                break
+        inside = (block for block in blocks if section.first_line <= block.map[0] + first_line <= section.last_line)
+        block = next((block for block in inside if not block.attrGet("id")), None)
+        if block is None or "id" not in _ATTRIBUTES.get(block.tag, ()):
+            unnamed.add(section_id(section.id))
+        else:
+            block.attrSet("id", section_id(section.id))
+    return unnamed
 
 
 @cache
 def _reader() -> MarkdownIt:
     reader = MarkdownIt("commonmark", {"html": True, "linkify": False}).enable(["table", "strikethrough"])
-    reader.add_render_rule("html_block", _raw)
-    reader.add_render_rule("html_inline", _raw)
+    reader.add_render_rule("html_block", _raw_block)
+    reader.add_render_rule("html_inline", _raw_inline)
     reader.add_render_rule("image", _picture)
+    reader.add_render_rule("fence", _fence)
     reader.add_render_rule("table_open", lambda *_: '<div class="wide" tabindex="0"><table>')
     reader.add_render_rule("table_close", lambda *_: "</table></div>")
     reader.add_render_rule("s_open", lambda *_: "<del>")
@@ -115,15 +154,76 @@ def _reader() -> MarkdownIt:
     return reader
 
 
-def _raw(_self: Any, tokens: Sequence[Any], index: int, *_: Any) -> str:
-    """Hide comments, and show any other HTML as source text."""
+def _shown_whole(children: Sequence[Token]) -> Iterator[Token]:
+    """The parts of a line, with the title and the target of a link as text where a browser would not show them."""
+    unseen: list[str] = []
+    for token in children:
+        if token.type == "text":
+            token.content = visible(token.content)  # a character reference can stand for what is not seen
+        yield token
+        if token.type == "link_open":
+            address, title = str(token.attrGet("href") or ""), str(token.attrGet("title") or "")
+            scheme = address.partition(":")[0].lower()
+            parts = (
+                visible(unquote(address)) if scheme not in _SCHEMES else "",
+                f"“{visible(title)}”" if title else "",
+            )
+            unseen.append(" ".join(filter(None, parts)))
+        if token.type == "link_close" and unseen and (said := unseen.pop()):
+            yield Token("text", "", 0, content=f" ({said})")
+
+
+def _raw_block(_self: Any, tokens: Sequence[Any], index: int, _options: Any, environment: Any) -> str:
+    """Show HTML and comments as source text, and the name of a section that begins here as its label."""
     content = tokens[index].content
-    if content.lstrip().startswith("<!--"):
-        return ""
+    rest = ANCHOR_TAG.sub(lambda tag: "" if tag[2].lower() in environment["opened"] else tag[0], content)
+    if rest.strip():
+        unseen = ' class="unseen"' if not _COMMENT.sub("", content).strip() else ""
+        return f"<pre{unseen}><code>{escape(content)}</code></pre>"
+    is_headed = index + 2 < len(tokens) and tokens[index + 1].type == "heading_open"
+    heading = tokens[index + 2].content if is_headed else ""
+    opened = [tag[2] for tag in ANCHOR_TAG.finditer(content) if not tag[1]]
+    return "".join(_label(name, environment["unnamed"]) for name in opened if not _repeats(name, heading))
+
+
+def _label(name: str, unnamed: set[str]) -> str:
+    own = f' id="{section_id(name)}"' if section_id(name) in unnamed else ""
+    return f'<p class="label"{own}>{escape(name.replace("-", " "))}</p>'
+
+
+def _repeats(name: str, heading: str) -> bool:
+    """Does a heading say all that a section's name says?"""
+    return set(_words(name)) <= set(_words(heading))
+
+
+def _raw_inline(_self: Any, tokens: Sequence[Any], index: int, *_: Any) -> str:
+    content = tokens[index].content
     escaped = escape(content)
-    return f"<pre><code>{escaped}</code></pre>" if tokens[index].type == "html_block" else escaped
+    return f'<code class="unseen">{escaped}</code>' if content.startswith("<!--") else escaped
 
 
 def _picture(_self: Any, tokens: Sequence[Any], index: int, *_: Any) -> str:
     token = tokens[index]
-    return f"<em>[picture: {escape(token.content or str(token.attrGet('src') or ''))}]</em>"
+    title = str(token.attrGet("title") or "")
+    said = (token.content, unquote(str(token.attrGet("src") or "")), f"“{title}”" if title else "")
+    return f"<em>[picture: {escape(visible(', '.join(filter(None, said))))}]</em>"
+
+
+def _fence(_self: Any, tokens: Sequence[Any], index: int, *_: Any) -> str:
+    token = tokens[index]
+    info = visible(unescape(token.info)).strip()
+    label = f'<p class="label">{escape(info)}</p>' if info else ""
+    return f"{label}<pre><code>{escape(token.content)}</code></pre>\n"
+
+
+def _definitions(environment: Mapping[str, Any]) -> str:
+    """The addresses and titles that a text defines for its links, which markdown leaves out."""
+    found = [
+        *environment.get("references", {}).items(),
+        *((row["label"], row) for row in environment.get("duplicate_refs", ())),
+    ]
+    rows = []
+    for label, row in found:
+        title = f' "{row["title"]}"' if row["title"] else ""
+        rows.append(visible(f"[{label.lower()}]: {unquote(row['href'])}{title}"))
+    return f'<pre class="unseen"><code>{escape(chr(10).join(rows))}</code></pre>' if rows else ""

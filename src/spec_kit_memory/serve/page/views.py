@@ -176,16 +176,15 @@ def memory(workspace: Workspace, request: PageRequest) -> PageView:
         return _deleted_memory(workspace, request.path["id"])
     body = "\n".join(answer.text.split("\n")[answer.body_line - 1 :])
     plain = request.flag("plain") or answer.memory.source is Source.CHAT
+    rendered = "" if plain else document.html_of(body, sections=answer.outline, first_line=answer.body_line)
     values = {
         "tab": "text",
         "titled": body.lstrip().startswith(f"# {answer.memory.title}\n"),  # the text begins with the title
         "plain": plain,
         "body": body,
         "cut": not plain and len(body) > document.LONGEST,
-        # Safe, because `document` sanitises it.
-        "rendered": Markup(
-            "" if plain else document.html_of(body, sections=answer.outline, first_line=answer.body_line)
-        ),
+        "rendered": Markup(rendered),  # safe, because `document` sanitises it
+        "left_out": [] if plain else document.left_out(body, rendered),
     }
     return _of_memory(workspace, answer, "memory.html", values, {})
 
