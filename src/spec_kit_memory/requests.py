@@ -612,9 +612,20 @@ class ChangesRequest(Request, verb="changes", command=""):
 
 
 class FacetsRequest(Request, verb="facets", command=""):
-    """Count everything that a search finds by tier, state, source, type and folder."""
+    """Count what a search finds by tier, state, source, type and folder, for filters to choose from."""
 
     query: str = parameter("text", kw_only=False, length=QUERY_LENGTH, help="As for a search")
+    also: Sequence[str] = also_parameter()
+    spec_folder: str | None = folder_parameter(default=None)
+    tier: Tier | str | None = parameter("text", default=None, choices=Tier, help="Only this importance")
+    context_type: ContextType | str | None = parameter(
+        "text", default=None, choices=ContextType, help="Only this kind of content"
+    )
+    source: Source | str | None = parameter(
+        "text", default="all", choices=Source, also=("all",), help="Only what came from there"
+    )
+    state_filter: State | str | None = parameter("text", default=None, choices=State, help="Only this state")
+    include_archived: bool = parameter("boolean", default=False, help="Include memories in state ARCHIVED")
 
 
 class RecordSentRequest(Request, verb="record_sent", command=""):

@@ -284,6 +284,24 @@ def test_facets_count_all_that_is_found_and_not_only_what_is_shown(place: Place)
     assert (result.total, result.tiers) == (30, {"normal": 15, "important": 15})
 
 
+def test_facets_count_what_each_further_filter_would_leave(place: Place) -> None:
+    for number in range(12):
+        tier, kind = "important" if number % 3 else "normal", "decision" if number % 2 else "research"
+        front = {"importance_tier": tier, "context_type": kind}
+        place.memory(f"m{number}", f"# Dock {number}\n\nThe dock battery number {number}.", **front)
+    workspace = place.open()
+    workspace.validate(1, outdated=True)
+    all_, important = (workspace.facets("dock battery", **chosen) for chosen in ({}, {"tier": "important"}))
+    assert (sum(all_.tiers.values()), all_.states["ARCHIVED"]) == (11, 1)  # what is outdated counts by state alone
+    assert important.tiers == all_.tiers  # another one may be chosen instead
+    found = workspace.search("dock battery", tier="important", limit=50).results
+    assert sum(important.types.values()) == len(found) == all_.tiers["important"]
+    both = workspace.facets("dock battery", tier="important", context_type="decision")
+    assert both.types == important.types
+    assert both.tiers == workspace.facets("dock battery", context_type="decision").tiers
+    assert sum(workspace.facets("dock battery", include_archived=True).tiers.values()) == 12
+
+
 def test_comparing_reads_the_list_of_memories_once_and_again_after_a_change(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -174,6 +174,7 @@ class Ranking:
     steepness: int = 1  # the exponent of the relevance
     concepts: Mapping[str, ConceptMatches] = field(default_factory=dict)  # the matches of each, if no memory has all
     above: frozenset[int] = frozenset()  # found rules that are shown above the results and are no results themselves
+    unseen: frozenset[int] = frozenset()  # memories that matched and were not compared closely
 
     def answers(self, result: RankedMemory) -> bool:
         return _is_answer(result, self.steepness)
@@ -307,6 +308,7 @@ def _rank(runtime: Runtime, request: Request, question: Question) -> Ranking:
         steepness=steepness,
         concepts=_where_found(runtime, concepts) if concepts and not concepts.common else {},
         above=above,
+        unseen=unseen.ids,
     )
 
 

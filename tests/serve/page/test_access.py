@@ -170,6 +170,36 @@ def test_another_session_s_token_is_none(page: Page) -> None:
     assert other.post("/memory/1/forget", data={"csrf": page.csrf()}).status_code == 403
 
 
+def test_what_was_typed_outlives_the_session_and_can_be_sent_again(page: Page) -> None:
+    van = next(card.id for card in page.workspace.list(limit=50).memories if card.title == "The van")
+    address, here = f"/memory/{van}/update", {"origin": "http://127.0.0.1:8765"}
+    form = {"title": "Typed </pre> for a long time", "phrases": "one\ntwo", "next": "/search"}
+    csrf = page.csrf()
+    page.client.cookies.clear()
+    ended = page.client.post(address, data={"csrf": csrf, **form}, headers=here)
+    assert (ended.status_code, page.workspace.examine(van).memory.title) == (403, "The van")
+    page.client.get(f"/?token={page.access.invite()}")
+    for answer in (ended, page.client.post(address, data=_fields(ended.text))):
+        assert "Typed &lt;/pre&gt; for a long time</bdi>" in answer.text
+        fields = _fields(answer.text)
+        assert {name: value for name, value in fields.items() if name != "csrf"} == form
+    assert page.client.post(address, data=fields).status_code == 200
+    memory = page.workspace.examine(van).memory
+    assert (memory.title, memory.triggers) == (form["title"], ("one", "two"))
+
+
+def _fields(text: str) -> dict[str, str]:
+    """The fields of the form that sends what was typed again."""
+    rows = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', text)
+    return {html.unescape(name): html.unescape(value) for name, value in rows}
+
+
+@pytest.mark.parametrize("headers", [{"origin": "https://evil.example"}, {"origin": "null"}, {"hx-request": "true"}])
+def test_nothing_is_repeated_to_another_site(page: Page, headers: dict[str, str]) -> None:
+    answer = page.client.post("/memory/1/update", data={"csrf": "x", "title": "echo"}, headers=headers)
+    assert (answer.status_code, "echo" in answer.text) == (403, False)
+
+
 @pytest.mark.parametrize("path", CHANGES)
 def test_no_change_is_made_by_following_a_link(page: Page, path: str) -> None:
     before = page.workspace.ledger_head().summary

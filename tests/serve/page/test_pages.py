@@ -108,6 +108,29 @@ def test_search_shows_match_score_parts_and_filters_with_counts(page: Page) -> N
     assert "/memory/" not in narrowed.split('id="results"')[1].split("<aside")[0].replace("constitutional", "")
 
 
+def test_a_chosen_filter_has_the_count_of_what_is_shown_and_narrows_the_others(page: Page) -> None:
+    for number in range(30):
+        tier = "critical" if number % 5 else "important"
+        folder = "001-docks" if number % 2 else "002-locks"
+        front = f"---\nimportance_tier: {tier}\n---\n"
+        written(
+            page.root, f"specs/{folder}/memory/m{number}.md", f"{front}# Lock {number}\n\nA lock, number {number}.\n"
+        )
+    page.workspace.index()
+
+    def chips(address: str) -> dict[str, int]:
+        rail = page.text(address).split('aria-label="Filters"')[1]
+        rows = re.findall(r'<a class="chip[^>]*title="([^"]+)".*?<span class="num">(\d+)</span>', rail)
+        return {value: int(count) for value, count in rows}
+
+    found = page.get("/search.json?q=a+lock&tier=critical").json()["search"]["data"]
+    alone, narrowed = chips("/search?q=a+lock"), chips("/search?q=a+lock&tier=critical")
+    assert narrowed["critical"] == found["totalFound"]
+    assert narrowed["important"] == alone["important"]
+    assert narrowed["001-docks"] + narrowed["002-locks"] == found["totalFound"]
+    assert chips("/search?q=a+lock&tier=temporary")["temporary"] == 0  # what finds nothing can be taken away
+
+
 def test_memories_of_a_tier_and_a_source_are_listed_from_the_numbers_without_a_question(page: Page) -> None:
     numbers = page.text("/numbers")
     for address in ("/search?tier=important", "/search?source=constitutional"):

@@ -247,7 +247,7 @@ class Page:
         visit = await self._visit(request)
         form = await read_form(request)
         if visit is None or not self._may_change(request, visit, form):
-            return PlainTextResponse("Nothing was changed: open the page again, and try once more.\n", status_code=403)
+            return self._not_sent(request, visit, form)
         done = await anyio.to_thread.run_sync(partial(self._perform, act, request, visit, form))
         if request.headers.get("hx-request") == "true":
             response = html("done.html", notice=done.notice, csrf=visit.csrf, here=_local_address(form.get("next", "")))
@@ -255,6 +255,24 @@ class Page:
         await anyio.to_thread.run_sync(visit.note, done.notice)
         to = f"{self._base(request)}{_local_address(done.to)}" if done.to else _local_address(form.get("next", ""))
         return RedirectResponse(to, status_code=303)
+
+    def _not_sent(self, request: Request, visit: Visit | None, form: Mapping[str, str]) -> Response:
+        """The answer to a form that changed nothing: if it is ours, with what was typed and a way to send it again."""
+        by_script = request.headers.get("hx-request") == "true"
+        if by_script or not form or not self._access.is_from_here(request.headers):
+            return PlainTextResponse("Nothing was changed: open the page again, and try once more.\n", status_code=403)
+        fields = {name: value for name, value in form.items() if name != "csrf"}
+        response = html(
+            "not_sent.html",
+            theme=_theme(request),
+            address=quote(request.url.path),
+            fields=fields,
+            typed={name: value for name, value in fields.items() if name != "next" and value.strip()},
+            csrf=visit.csrf if visit else "",
+            by_form=not self._access.open_to_all,
+            team=self.team,
+        )
+        return Response(response, status_code=403, media_type="text/html")
 
     def _base(self, request: Request) -> str:
         """The path prefix of this request's workspace."""

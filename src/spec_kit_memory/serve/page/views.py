@@ -97,23 +97,32 @@ def search(workspace: Workspace, request: PageRequest) -> PageView:
         "context_type": chosen.get("type"),
         "spec_folder": chosen.get("folder"),
         "include_archived": request.flag("archived"),
-        "as_of": request.text("as_of") or None,
         "also": also,
     }
+    arguments = {name: value for name, value in arguments.items() if value}
     answer = workspace.search(
         query,
         limit=MORE_RESULTS if request.flag("more") else RESULTS,
         max_tokens=MORE_TOKENS if request.flag("more") else TOKENS,
         explain=True,
-        **{name: value for name, value in arguments.items() if value},
+        as_of=request.text("as_of") or None,
+        **arguments,
     )
-    facets = workspace.facets(query)
+    answers = {"search": answer}
+    if not request.text("as_of"):  # what there is now is not what there was
+        answers["facets"] = workspace.facets(query, **arguments)
     values["chips"] = [
-        (name, [(value, count, chosen.get(name) == value) for value, count in getattr(facets, of).items()])
+        (name, _chips(getattr(answers.get("facets"), of, {}), chosen.get(name, ""), answer.total_found))
         for name, of in FILTERS.items()
     ]
     values["bars"] = {row.id: _bar(row) for row in answer.results if isinstance(row, Result)}
-    return PageView("search.html", query, "search", {"search": answer, "facets": facets}, values, part="results.html")
+    return PageView("search.html", query, "search", answers, values, part="results.html")
+
+
+def _chips(counts: Mapping[str, int], chosen: str, found: int) -> list[tuple[str, int, bool]]:
+    """The values of a filter with their counts; the chosen one has as many as are found with it."""
+    rows = [(value, found if value == chosen else count, value == chosen) for value, count in counts.items()]
+    return rows if not chosen or chosen in counts else [(chosen, found, True), *rows]
 
 
 def _listed(workspace: Workspace, request: PageRequest, values: dict[str, Any]) -> ListAnswer:
