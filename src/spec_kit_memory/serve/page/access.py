@@ -107,6 +107,11 @@ class PageAccess:
         """The cookie's name. It contains the port, because browsers send a host's cookies to servers on all ports."""
         return f"skm_{self.port}"
 
+    @property
+    def takes_token(self) -> bool:
+        """Can a visitor sign in by entering a token?"""
+        return self._token is not None
+
     def invite(self) -> str:
         """A token for the printed address; it works once."""
         token = secrets.token_urlsafe(32)

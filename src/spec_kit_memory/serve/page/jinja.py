@@ -64,6 +64,7 @@ def _environment() -> Environment:
         "section_id": section_id,
         "json": _json,
         "advice": _advice,
+        "commands": _commands,
         "excerpt": _excerpt,
         "sentence": lambda text: f"{text[:1].upper()}{text[1:]}",
         "tail": _tail,
@@ -90,6 +91,12 @@ def _advice(text: str) -> str:
     """Advice without the clauses that name a command: the page has buttons for those."""
     clauses = [clause for clause in re.split(r"(?<=[:;.]) ", str(text)) if "`" not in clause]
     return " ".join(clauses).rstrip(":;. ")
+
+
+def _commands(text: str) -> Markup:
+    """A sentence in which what stands between backticks is a command."""
+    parts = (escape(visible(part)) for part in str(text).split("`"))
+    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
 
 
 def _excerpt(text: str, title: str = "") -> str:

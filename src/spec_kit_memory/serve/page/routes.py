@@ -119,7 +119,7 @@ class Page:
             problem=problem,
             to=to,
             theme=_theme(request),
-            by_form=not self._access.open_to_all,
+            by_form=self._access.takes_token,
             team=self.team,
         )
         return Response(response, status_code=401, media_type="text/html")
@@ -218,6 +218,8 @@ class Page:
         status = 404 if not_there else 400 if isinstance(error, SpecKitMemoryError) else 500
         if as_json:
             return JSONResponse({"error": rendered}, status_code=status)
+        if isinstance(error, MemoryNotFound):
+            rendered = {**rendered, "hint": "Search for it by its words."}  # instead of naming a command
         page_view = views.PageView("error.html", title="Not shown", values={"error": rendered, "status": status})
         try:
             return self._html(request, visit, page_view.template, page_view, status=status)
@@ -269,7 +271,7 @@ class Page:
             fields=fields,
             typed={name: value for name, value in fields.items() if name != "next" and value.strip()},
             csrf=visit.csrf if visit else "",
-            by_form=not self._access.open_to_all,
+            by_form=self._access.takes_token,
             team=self.team,
         )
         return Response(response, status_code=403, media_type="text/html")

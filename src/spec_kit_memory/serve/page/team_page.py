@@ -68,6 +68,10 @@ class TeamPageAccess(PageAccess):
         self._team = team
         self._rows = Visits(team.database)
 
+    @property
+    def takes_token(self) -> bool:
+        return True
+
     def sign_in(self, token: str) -> str | None:
         checked = self._team.checker.token(token)
         return None if checked is None or not self._team.checker.access(checked).projects else self._rows.begin(checked)

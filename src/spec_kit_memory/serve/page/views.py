@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -13,7 +13,7 @@ from spec_kit_memory.answers import Answer, ListAnswer, Result
 from spec_kit_memory.core.memory import ContextType, Relation, Source, Tier
 from spec_kit_memory.errors import BadParameter, MemoryNotFound
 from spec_kit_memory.requests import SearchRequest
-from spec_kit_memory.serve.page import document
+from spec_kit_memory.serve.page import document, side_by_side
 
 if TYPE_CHECKING:
     from spec_kit_memory.answers import Card
@@ -50,7 +50,7 @@ class PageRequest:
         return self.text(name) in ("1", "true", "on", "yes")
 
     def number(self, name: str) -> int | None:
-        text = self.text(name)
+        text = self.text(name).removeprefix("#")
         if text and not re.fullmatch(r"-?[0-9]{1,15}", text):
             raise BadParameter(f"{name} is {text!r}, and must be a whole number.", hint="Correct the address.")
         return int(text) if text else None
@@ -185,7 +185,9 @@ def memory(workspace: Workspace, request: PageRequest) -> PageView:
         return _deleted_memory(workspace, request.path["id"])
     body = "\n".join(answer.text.split("\n")[answer.body_line - 1 :])
     plain = request.flag("plain") or answer.memory.source is Source.CHAT
-    rendered = "" if plain else document.html_of(body, sections=answer.outline, first_line=answer.body_line)
+    # Beside other memories in a list, it has no ids that its outline could lead to.
+    sections = () if request.flag("peek") else answer.outline
+    rendered = "" if plain else document.html_of(body, sections=sections, first_line=answer.body_line)
     values = {
         "tab": "text",
         "titled": body.lstrip().startswith(f"# {answer.memory.title}\n"),  # the text begins with the title
@@ -195,14 +197,14 @@ def memory(workspace: Workspace, request: PageRequest) -> PageView:
         "rendered": Markup(rendered),  # safe, because `document` sanitises it
         "left_out": [] if plain else document.left_out(body, rendered),
     }
-    return _of_memory(workspace, answer, "memory.html", values, {})
+    return replace(_of_memory(workspace, answer, "memory.html", values, {}), part="memory_peek.html")
 
 
 def _deleted_memory(workspace: Workspace, memory_id: int) -> PageView:
     """The page of a memory that was deleted or merged, from which it can be restored."""
     changes = workspace.changes(memory_id, limit=1)
     if not changes.changes:
-        raise MemoryNotFound(f"there is no memory {memory_id}", hint="Search for it by its words.")
+        raise MemoryNotFound(f"there is no memory {memory_id}")
     latest = changes.changes[0]
     return PageView("gone.html", latest.title, "search", {"changes": changes}, {"change": latest, "id": memory_id})
 
@@ -241,13 +243,16 @@ def memory_similar(workspace: Workspace, request: PageRequest) -> PageView:
     if other_id is not None and other_id != answer.memory.id:
         other = workspace.examine(other_id)
         answers["other"] = other
-        values |= {"other": other, "sides": [(side, _side(side)) for side in (answer, other)]}
+        bodies = ["\n".join(side.text.split("\n")[side.body_line - 1 :]) for side in (answer, other)]
+        # Safe, because `document` sanitises it.
+        shown = [Markup(text) for text in side_by_side.html_of_both(*bodies)]
+        values |= {
+            "other": other,
+            "sides": list(zip((answer, other), shown, strict=True)),
+            "same": bodies[0] == bodies[1],
+            "mergeable": other_id in answer.mergeable or other_id not in {row["id"] for row in answer.similar},
+        }
     return _of_memory(workspace, answer, "memory_similar.html", values, answers)
-
-
-def _side(answer: Any) -> Markup:
-    body = "\n".join(answer.text.split("\n")[answer.body_line - 1 :])
-    return Markup(document.html_of(body))
 
 
 def memory_versions(workspace: Workspace, request: PageRequest) -> PageView:

@@ -119,12 +119,14 @@
     setOptions([...known, search]);
     await new Promise((resolve) => { setTimeout(resolve, 150); });
     if (mine !== asked) return;
-    const answer = await fetch(address.replace("/search?", "/search.json?")).catch(() => null);
-    if (!answer?.ok || mine !== asked) return;
-    const found = (await answer.json()).search?.data.results ?? [];
+    const found = await results(text);
     if (mine !== asked) return;
     const memories = found.slice(0, 6).map(({ id, title }) => offer(title, `#${id}`, () => { location.href = `${base}/memory/${id}`; }));
     setOptions([...known, ...memories, search]);
+  };
+  const results = async (text) => {
+    const answer = await fetch(`${base}/search.json?q=${encodeURIComponent(text)}`).catch(() => null);
+    return answer?.ok ? (await answer.json()).search?.data.results ?? [] : [];
   };
   const openPalette = () => {
     palette.querySelector("input").value = "";
@@ -184,7 +186,32 @@
     }
     if (act) { event.preventDefault(); act(); return; }
     if (event.key === "x" && tick()) { event.preventDefault(); return; }
+    if (event.key === " " && event.target === current()) {
+      const peeks = [...current().querySelectorAll("[data-peek]")];
+      const open = peeks.every((peek) => peek.open);
+      peeks.forEach((peek) => { peek.open = !open; });
+      if (peeks.length) event.preventDefault();
+      return;
+    }
     if (event.key.length === 1 && press(event.key)) event.preventDefault();
+  });
+
+  // --- a memory that is named by words
+
+  document.addEventListener("input", async (event) => {
+    const box = event.target.closest("[data-pick]");
+    const text = box?.value.trim();
+    if (!text || /^#?\d*$/.test(text)) return;
+    await new Promise((resolve) => { setTimeout(resolve, 150); });
+    if (box.value.trim() !== text) return;
+    const found = await results(text);
+    if (box.value.trim() !== text) return;
+    box.list.replaceChildren(...found.slice(0, 8).map(({ id, title }) => {
+      const option = document.createElement("option");
+      option.value = `#${id}`;
+      option.textContent = title;
+      return option;
+    }));
   });
 
   showBoxes();
@@ -233,15 +260,20 @@
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const axis = () => ({ stroke: colour("--dim"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 } });
+  // Days are days in UTC, wherever the browser is, and are written as everywhere else on the page.
   const day = (text) => Date.parse(`${text}T00:00:00Z`) / 1000;
+  const date = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 10);
+  const months = (plot, places) => places.map((seconds) => date(seconds).slice(5));
+  const known = (plot, seconds) => (seconds == null ? "--" : date(seconds));
   const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3], [1, 2], [10, 4]];
   const TIERS = ["--part-tier", "--hot", "--warm", "--part-relevance", "--cold", "--archived"];
 
   const plots = {
     use: (values) => [
       { scales: { x: { time: true }, tokens: { range: (_, least, most) => [0, Math.max(most, 1)] }, y: { range: (_, least, most) => [0, Math.max(most, 1)] } },
-        axes: [axis(), { ...axis(), label: "uses", labelSize: 18 }, { ...axis(), scale: "tokens", side: 1, label: "tokens", labelSize: 18, size: 60, grid: { show: false } }],
-        series: [{ value: "{YYYY}-{MM}-{DD}" }, { label: "uses", stroke: colour("--part-relevance"), width: 2, points: { show: false } }, { label: "searches", stroke: colour("--part-tier"), width: 1.5, dash: [2, 3], points: { show: false } }, { label: "tokens sent", scale: "tokens", stroke: colour("--part-recency"), width: 1.5, dash: [5, 4], points: { show: false } }] },
+        tzDate: (seconds) => window.uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+        axes: [{ ...axis(), values: months, incrs: [1, 2, 4, 7, 14, 28, 56, 112].map((days) => days * 86400) }, { ...axis(), label: "uses", labelSize: 18 }, { ...axis(), scale: "tokens", side: 1, label: "tokens", labelSize: 18, size: 60, grid: { show: false } }],
+        series: [{ label: "day", value: known }, { label: "uses", stroke: colour("--part-relevance"), width: 2, points: { show: false } }, { label: "searches", stroke: colour("--part-tier"), width: 1.5, dash: [2, 3], points: { show: false } }, { label: "tokens sent", scale: "tokens", stroke: colour("--part-recency"), width: 1.5, dash: [5, 4], points: { show: false } }] },
       [values.days.map(day), values.uses, values.searches, values.tokens],
     ],
     decay: (values) => {
