@@ -16,6 +16,7 @@ from spec_kit_memory.page_answers import Amount, Curve, NumbersAnswer, SentDay, 
 from spec_kit_memory.requests import NumbersRequest
 
 MOST_FOLDERS = 20
+MOST_DAYS = 3_660  # ten years: of more, each day would still be a row
 CACHE_SECONDS = 60
 # Denser where memories change most; the last day includes all older memories.
 CURVE_DAYS = (0, 1, 2, 3, 5, 7, 10, 14, 21, 30, 45, 60, 75, 90, 120, 150, 180, 240, 300, 365)
@@ -23,6 +24,7 @@ CURVE_DAYS = (0, 1, 2, 3, 5, 7, 10, 14, 21, 30, 45, 60, 75, 90, 120, 150, 180, 2
 
 def numbers(runtime: Runtime, request: NumbersRequest) -> NumbersAnswer:
     """The figures, cached for a minute or until a memory changes, because every memory is read for them."""
+    request = request.replace(days=min(request.days, MOST_DAYS))
     key = (runtime.store.generation(), int(runtime.now().timestamp() // CACHE_SECONDS), request.days)
     cached = runtime.view.numbers
     if cached is None or cached[0] != key:

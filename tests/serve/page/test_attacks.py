@@ -301,6 +301,11 @@ def test_odd_methods_change_nothing_and_their_answers_have_the_headers(page: Pag
     assert page.workspace.ledger_head().summary == before
 
 
+def test_a_refused_method_is_told_which_ones_there_are(page: Page) -> None:
+    for address, allowed in {"/search": "GET", "/search.json": "GET", "/memory/1/forget": "POST"}.items():
+        assert allowed in page.client.put(address).headers["allow"]
+
+
 def test_asking_for_the_head_alone_shows_no_body_and_uses_no_address_up(page: Page) -> None:
     assert page.client.head("/search?q=docks").content == b""
     token = page.access.invite()
@@ -317,6 +322,7 @@ ODD = (
     "٣",
     "1e9",
     "9" * 40,
+    "9" * 15,
     "-1",
     "0",
     "NaN",

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -338,6 +338,21 @@ def test_versions_are_chosen_and_compared(tab: Visitor, page: Page) -> None:
     tab.until(lambda: "older=1" in tab.tab.url)
     assert "sixty" in tab.tab.locator("tr.added").inner_text()
     assert "forty" in tab.tab.locator("tr.removed").inner_text()
+
+
+@pytest.mark.parametrize("zone", ["America/Los_Angeles", "Asia/Tokyo"])
+def test_days_of_a_plot_are_those_of_its_table_wherever_the_browser_is(visit: Open, page: Page, zone: str) -> None:
+    today = datetime.now(UTC)
+    rows = [activity.DayTally(today.date() - timedelta(days=back), activity.USE, "1", 1) for back in range(5)]
+    activity.add(page.workspace.settings, rows, now=today)
+    tab = visit(timezone_id=zone)
+    tab.go("/numbers")
+    plot = tab.tab.locator("[data-chart=use] .u-over")
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    tab.tab.mouse.move(box["x"] + box["width"] - 1, box["y"] + box["height"] / 2)
+    said = tab.tab.locator("[data-chart=use] .u-legend .u-series").first
+    tab.until(lambda: rows[0].day.isoformat() in said.inner_text())
 
 
 def test_a_checkpoint_is_made_and_restored(tab: Visitor, page: Page) -> None:

@@ -66,6 +66,43 @@ def test_all_findings_are_chosen_and_vouched_for_by_mouse(tab: Visitor, page: Pa
     assert chats(page) == 3
 
 
+def test_memories_are_read_judged_and_taken_back_where_they_are_listed(tab: Visitor, page: Page) -> None:
+    tab.go("/search?q=mqtt+connection")
+    tab.press("Escape", "j", "Space")
+    tab.tab.locator(".current .peek article", has_text="Polling ate the data plan.").wait_for()
+    first, second = (int(row.get_attribute("data-item")) for row in tab.tab.locator("[data-item]").all()[:2])
+    tab.press("x", "j", "x")
+    tab.see("2 of ")
+    tab.press("o")
+    tab.until(lambda: page.workspace.examine(first).outdated and page.workspace.examine(second).outdated)
+    tab.until(lambda: tab.tab.locator("[data-done]").count() == 2)
+    assert page.workspace.examine(first).memory.access_count == 0  # who looks does not use
+    tab.press("z")
+    tab.until(lambda: page.workspace.examine(first).outdated != page.workspace.examine(second).outdated)
+
+
+def test_a_row_of_a_list_is_judged_by_mouse_and_offers_its_undo(tab: Visitor, page: Page) -> None:
+    tab.go("/search")
+    row = tab.tab.locator("[data-item]", has_text="The van")
+    id_ = int(row.get_attribute("data-item"))
+    row.get_by_label("Choose The van").check()
+    row.get_by_role("button", name="Forget").click()
+    tab.tab.locator("[data-done]").get_by_role("button", name="Undo").click()
+    tab.until(lambda: any(card.id == id_ for card in page.workspace.list(limit=50).memories))
+
+
+def test_a_memory_is_named_by_words_where_its_number_is_asked_for(tab: Visitor, page: Page) -> None:
+    van = next(card.id for card in page.workspace.list(limit=50).memories if card.title == "The van")
+    tab.go(f"/memory/{van}/links")
+    tab.tab.get_by_label("memory number").fill("mqtt connection")
+    tab.tab.locator("datalist option", has_text="Docks keep an MQTT connection").wait_for(state="attached")
+    docks = tab.tab.locator("datalist option", has_text="Docks keep an MQTT").get_attribute("value")
+    tab.go(f"/memory/{van}/similar")
+    tab.tab.get_by_label("memory number").fill(docks)
+    tab.tab.get_by_role("button", name="Compare").click()
+    tab.see("What only one of the two says is")
+
+
 def test_what_not_all_of_the_chosen_can_do_is_not_offered(tab: Visitor, page: Page, tmp_path: Path) -> None:
     import_chats(page, tmp_path, 1)
     written(page.root, "memory/broken.md", "# Broken\n\n<!-- ANCHOR:a -->\nnever closed\n")

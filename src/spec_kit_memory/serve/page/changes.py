@@ -12,6 +12,7 @@ from spec_kit_memory.errors import BadParameter, MissingParameter
 from spec_kit_memory.serve.messages import for_person
 from spec_kit_memory.serve.page.access import Notice
 from spec_kit_memory.serve.page.document import visible
+from spec_kit_memory.serve.page.jinja import sentence
 
 if TYPE_CHECKING:
     from spec_kit_memory.answers import Answer
@@ -77,7 +78,7 @@ def _change(workspace: Workspace, about: int | str | None, change: Callable[[], 
 
 
 def _sentence(answer: Answer) -> str:
-    return answer.summary[:1].upper() + answer.summary[1:]
+    return sentence(answer.summary)
 
 
 def update(workspace: Workspace, sent: Sent) -> ChangeDone:

@@ -66,7 +66,7 @@ def _environment() -> Environment:
         "advice": _advice,
         "commands": _commands,
         "excerpt": _excerpt,
-        "sentence": lambda text: f"{text[:1].upper()}{text[1:]}",
+        "sentence": sentence,
         "tail": _tail,
         "as_is": lambda value: escape(str(value)),  # for hidden fields, which are sent back and not shown
         "said": _as_words,
@@ -74,6 +74,10 @@ def _environment() -> Environment:
     }
     environment.globals |= {"static": address, "counted": counted, "with_query": _with_query, "signs": SIGNS}
     return environment
+
+
+def sentence(text: object) -> str:
+    return f"{str(text)[:1].upper()}{str(text)[1:]}"
 
 
 def _rendered(value: Any) -> Any:

@@ -26,7 +26,7 @@ from spec_kit_memory.serve import render
 from spec_kit_memory.serve.messages import for_person
 from spec_kit_memory.serve.page import changes, views
 from spec_kit_memory.serve.page.access import GuardedPage, Notice, PageAccess, Visit
-from spec_kit_memory.serve.page.jinja import html
+from spec_kit_memory.serve.page.jinja import html, sentence
 from spec_kit_memory.serve.page.static_files import serve_static
 
 if TYPE_CHECKING:
@@ -231,13 +231,16 @@ class Page:
     async def missing(self, request: Request, error: Exception) -> Response:
         status = getattr(error, "status_code", 404)
         visit = await self._visit(request)
+        allowed = getattr(error, "headers", None) or {}
         if visit is None or request.url.path.endswith(".json"):
-            return PlainTextResponse("There is no such page.\n", status_code=status)
+            return PlainTextResponse("There is no such page.\n", status_code=status, headers=allowed)
         rendered = {"code": str(status), "message": "There is no such page.", "hint": "Search, or choose a page above."}
         page_view = views.PageView("error.html", title="No such page", values={"error": rendered, "status": status})
-        return await anyio.to_thread.run_sync(
+        answer = await anyio.to_thread.run_sync(
             partial(self._html, request, visit, page_view.template, page_view, status=status)
         )
+        answer.headers.update(allowed)
+        return answer
 
     # --- changes
 
@@ -290,7 +293,8 @@ class Page:
             if not isinstance(error, SpecKitMemoryError):
                 logger.error("a change failed in a way nobody foresaw", exc_info=error)
             rendered = render.error(error, say=for_person)
-            return changes.ChangeDone(Notice(rendered["message"], hints=(rendered["hint"],), failed=True))
+            message, hint = (sentence(rendered[part]) for part in ("message", "hint"))
+            return changes.ChangeDone(Notice(message, hints=(hint,), failed=True))
 
 
 # Addresses in our own templates; text of memories is escaped or sanitised and cannot match.

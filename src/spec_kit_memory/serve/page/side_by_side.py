@@ -8,17 +8,23 @@ from difflib import SequenceMatcher
 
 from spec_kit_memory.serve.page import document
 
-MOST_LINES = 4_000  # of both texts together; longer ones are shown without marks, because comparing takes seconds
+# Of both texts together; longer ones are shown without marks, because comparing takes seconds.
+MOST_LINES, MOST_CHARACTERS = 4_000, document.LONGEST // 3
 MOST_WORDS = 2_000  # of lines that differ; of more, every word is marked
 _BEGIN, _END = "\ue000", "\ue001"  # around a marked word until the text is HTML: of no meaning to markdown or HTML
 _WORD = re.compile(r"(?<![&#\w])[^\W_]+")  # but no character reference
+# Where a mark would change what markdown reads: addresses, tags, definitions of links, and the first lines of fences.
+_ADDRESS = re.compile(
+    r"\]\([^\s)]*|<(?!!--)[^<>\n]*>|(?<![a-z])[a-z]++://\S+|^ {0,3}\[[^\]\n]*\]:.*$|^ {0,3}(?:```|~~~).*$",
+    re.MULTILINE | re.IGNORECASE,
+)
 _PIECES = re.compile(r"(<[^<>]*>)")
 
 
 def html_of_both(one: str, other: str) -> tuple[str, str]:
-    one, other = (re.sub(f"[{_BEGIN}{_END}]", "\ufffd", text[: document.LONGEST]) for text in (one, other))
+    one, other = (re.sub(f"[{_BEGIN}{_END}]", "\ufffd", text) for text in (one, other))
     first, second = one.split("\n"), other.split("\n")
-    if len(first) + len(second) <= MOST_LINES:
+    if len(first) + len(second) <= MOST_LINES and len(one) + len(other) <= MOST_CHARACTERS:
         one, other = ("\n".join(lines) for lines in _marked_lines(first, second))
     return _rendered(one), _rendered(other)
 
@@ -47,8 +53,9 @@ def _marked(first: Sequence[str], second: Sequence[str]) -> tuple[list[str], lis
 
 def _pieces(text: str, places: Sequence[re.Match[str]], only: set[int]) -> Iterator[str]:
     end = 0
+    inside = {at for address in _ADDRESS.finditer(text) for at in range(*address.span())}
     for number, place in enumerate(places):
-        if number in only:
+        if number in only and place.start() not in inside:
             yield f"{text[end : place.start()]}{_BEGIN}{place[0]}{_END}"
             end = place.end()
     yield text[end:]

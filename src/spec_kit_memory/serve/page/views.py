@@ -249,7 +249,7 @@ def memory_similar(workspace: Workspace, request: PageRequest) -> PageView:
         values |= {
             "other": other,
             "sides": list(zip((answer, other), shown, strict=True)),
-            "same": bodies[0] == bodies[1],
+            "same": not any("<mark>" in text for text in shown),
             "mergeable": other_id in answer.mergeable or other_id not in {row["id"] for row in answer.similar},
         }
     return _of_memory(workspace, answer, "memory_similar.html", values, answers)
