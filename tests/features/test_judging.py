@@ -287,11 +287,11 @@ def test_facets_count_all_that_is_found_and_not_only_what_is_shown(place: Place)
 def test_facets_count_what_each_further_filter_would_leave(place: Place) -> None:
     for number in range(12):
         tier, kind = "important" if number % 3 else "normal", "decision" if number % 2 else "research"
-        front = {"importance_tier": tier, "context_type": kind}
-        place.memory(f"m{number}", f"# Dock {number}\n\nThe dock battery number {number}.", **front)
+        text = f"# Dock {number}\n\nThe dock battery number {number}."
+        place.memory(f"m{number}", text, importance_tier=tier, context_type=kind)
     workspace = place.open()
     workspace.validate(1, outdated=True)
-    all_, important = (workspace.facets("dock battery", **chosen) for chosen in ({}, {"tier": "important"}))
+    all_, important = workspace.facets("dock battery"), workspace.facets("dock battery", tier="important")
     assert (sum(all_.tiers.values()), all_.states["ARCHIVED"]) == (11, 1)  # what is outdated counts by state alone
     assert important.tiers == all_.tiers  # another one may be chosen instead
     found = workspace.search("dock battery", tier="important", limit=50).results

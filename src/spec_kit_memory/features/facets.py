@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from spec_kit_memory.advice import outcome
 from spec_kit_memory.core import decay
@@ -50,7 +51,7 @@ def facets(runtime: Runtime, request: FacetsRequest) -> FacetsAnswer:
     )
 
 
-def _found(runtime: Runtime, request: FacetsRequest, filters: Mapping[str, str]) -> list[tuple[Memory, State]]:
+def _found(runtime: Runtime, request: FacetsRequest, filters: Mapping[str, Any]) -> list[tuple[Memory, State]]:
     """Every match with its state, those included that a search counts and does not compare."""
     asked = SearchRequest(query=request.query, also=request.also, include_archived=True, **filters)
     ranking = search.rank(runtime, asked)

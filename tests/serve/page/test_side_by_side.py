@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from spec_kit_memory.serve.page import side_by_side
+from spec_kit_memory.serve.page import document
 from spec_kit_memory.serve.page.side_by_side import html_of_both
 from tests.serve.page.conftest import Page, written
 
@@ -60,7 +60,7 @@ def test_marks_change_no_address_and_let_nothing_through(text: str) -> None:
             assert html.count("<mark>") == html.count("</mark>")
             assert "<script" not in html
             plain = [
-                side_by_side.document.html_of(side.replace("\ue000", "\ufffd").replace("\ue001", "\ufffd"))
+                document.html_of(side.replace("\ue000", "\ufffd").replace("\ue001", "\ufffd"))
                 for side in (first, second)
             ]
             assert re.sub("</?mark>", "", html) in plain

@@ -23,10 +23,14 @@ _PIECES = re.compile(r"(<[^<>]*>)")
 
 def html_of_both(one: str, other: str) -> tuple[str, str]:
     one, other = (re.sub(f"[{_BEGIN}{_END}]", "\ufffd", text) for text in (one, other))
-    first, second = one.split("\n"), other.split("\n")
-    if len(first) + len(second) <= MOST_LINES and len(one) + len(other) <= MOST_CHARACTERS:
-        one, other = ("\n".join(lines) for lines in _marked_lines(first, second))
+    if not is_long(one, other):
+        one, other = ("\n".join(lines) for lines in _marked_lines(one.split("\n"), other.split("\n")))
     return _rendered(one), _rendered(other)
+
+
+def is_long(one: str, other: str) -> bool:
+    """Are these too long to be compared?"""
+    return len(one) + len(other) > MOST_CHARACTERS or one.count("\n") + other.count("\n") > MOST_LINES
 
 
 def _marked_lines(first: list[str], second: list[str]) -> tuple[list[str], list[str]]:
@@ -43,7 +47,7 @@ def _marked(first: Sequence[str], second: Sequence[str]) -> tuple[list[str], lis
     words = [[word[0].casefold() for word in row] for row in places]
     only: tuple[set[int], set[int]] = set(range(len(words[0]))), set(range(len(words[1])))
     if len(words[0]) + len(words[1]) <= MOST_WORDS:
-        for i, j, size in SequenceMatcher(None, *words, autojunk=False).get_matching_blocks():
+        for i, j, size in SequenceMatcher(None, words[0], words[1], autojunk=False).get_matching_blocks():
             only[0].difference_update(range(i, i + size))
             only[1].difference_update(range(j, j + size))
     marked = ("".join(_pieces(text, row, own)) for text, row, own in zip(texts, places, only, strict=True))

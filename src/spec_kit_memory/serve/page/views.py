@@ -246,10 +246,11 @@ def memory_similar(workspace: Workspace, request: PageRequest) -> PageView:
         bodies = ["\n".join(side.text.split("\n")[side.body_line - 1 :]) for side in (answer, other)]
         # Safe, because `document` sanitises it.
         shown = [Markup(text) for text in side_by_side.html_of_both(*bodies)]
+        marked = any("<mark>" in text for text in shown)
         values |= {
             "other": other,
             "sides": list(zip((answer, other), shown, strict=True)),
-            "same": not any("<mark>" in text for text in shown),
+            "differ": "in words" if marked else "too much" if side_by_side.is_long(*bodies) else "",
             "mergeable": other_id in answer.mergeable or other_id not in {row["id"] for row in answer.similar},
         }
     return _of_memory(workspace, answer, "memory_similar.html", values, answers)
