@@ -17,7 +17,7 @@ from functools import cache
 from json.encoder import encode_basestring
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from spec_kit_memory.advice import Advice, Text
 from spec_kit_memory.answers import OF_ATTRIBUTES, RENAMED
@@ -36,29 +36,58 @@ def size(thing: Any) -> int:
     return _bytes(value(thing))
 
 
-def field_sizes(row: Any) -> dict[str, int]:
+def field_sizes(row: Any, *, without: frozenset[str] = frozenset()) -> dict[str, int]:
     """Bytes of each field of a row as it is sent, including its name and a comma; fields left out are missing."""
-    sizes: dict[str, int] = {}
-    omitted: frozenset[str] = getattr(row, "omitted", frozenset())
     kind: Any = type(row)
-    # `_entries` is not used here for speed: a search measures every result that it lists.
-    for (name, optional, names, of_attributes), content, usual in zip(
-        _form(kind), _contents(kind)(row), _left_out(kind), strict=True
-    ):
-        if content is None or content is usual or name in omitted:
+    values = zip(_measures(kind), _contents(kind)(row), strict=True)
+    changed = {name: content for (name, measure), content in values if content is not measure.usual}
+    return value_sizes(kind, changed, without=without.union(getattr(row, "omitted", ())))
+
+
+def value_sizes(kind: Any, values: Mapping[str, Any], *, without: Set[str]) -> dict[str, int]:
+    """As `field_sizes`, of a row that does not exist yet; `without` names fields to leave out.
+
+    A search measures every result that it lists, so nothing is made here that is only thrown away.
+    """
+    measures = _measures_by_name(kind)
+    sizes: dict[str, int] = {}
+    for name, content in values.items():
+        if content is None or name in without:
             continue
-        if optional and (not content or type(content) not in _SIMPLE) and _is_empty(content):
+        measure = measures[name]
+        if content is measure.usual:
+            continue
+        if measure.optional and (not content or type(content) not in _SIMPLE) and _is_empty(content):
             continue
         if type(content) is not str:
             content = value(content)
-            content = _with_names(content) if of_attributes else content
-        sizes[name] = _names_size(names) + len(names) * _bytes(content)
+            content = _with_names(content) if measure.of_attributes else content
+        sizes[name] = measure.names_size + measure.times * _bytes(content)
     return sizes
 
 
+class _Measure(NamedTuple):
+    """How a field is measured."""
+
+    optional: bool
+    names_size: int  # of all its names, with quotes, colons and commas
+    times: int  # under how many names it is sent
+    of_attributes: bool
+    usual: Any  # the default, where that is left out; told without looking into it
+
+
 @cache
-def _names_size(names: tuple[str, ...]) -> int:
-    return sum(len(name) + len('"":,') for name in names)
+def _measures(kind: Any) -> tuple[tuple[str, _Measure], ...]:
+    """By field, in the order of `_form`."""
+    return tuple(
+        (name, _Measure(optional, sum(len(each) + len('"":,') for each in names), len(names), of_attributes, usual))
+        for (name, optional, names, of_attributes), usual in zip(_form(kind), _left_out(kind), strict=True)
+    )
+
+
+@cache
+def _measures_by_name(kind: Any) -> dict[str, _Measure]:
+    return dict(_measures(kind))
 
 
 def _bytes(data: Any) -> int:

@@ -167,18 +167,39 @@ class KeywordShare:
     def of(self, attributes: Attributes, anchors: Iterable[str] = ()) -> float:
         if not self._keywords:
             return 0.0
-        wanted, fields, ids = self._wanted, _fields(attributes), {id_ for id_ in anchors if id_}
-        stems = _stems(fields).union(*[_stems((id_,)) for id_ in ids]) if ids else _stems(fields)
+        wanted, stems = self._wanted, _own_stems(attributes)
+        ids = {id_ for id_ in anchors if id_}
+        if ids:
+            stems = stems.union(*[_stems((id_,)) for id_ in ids])
         if not wanted.unspaced and wanted.different.isdisjoint(stems):
             return 0.0
-        missing = sum(stem not in stems for stem in wanted.stems)
-        missing += sum(not any(word in field.casefold() for field in (*fields, *ids)) for word in wanted.unspaced)
+        missing = sum([stem not in stems for stem in wanted.stems])
+        if wanted.unspaced:
+            fields = (*_fields(attributes), *ids)
+            missing += sum(not any(word in field.casefold() for field in fields) for word in wanted.unspaced)
         return 1.0 - missing / len(self._keywords)
 
 
 def read_ahead(attributes: Attributes) -> None:
     """Cache the words of a memory that `KeywordShare` needs: computing them is most of the cost of its first score."""
-    _stems(_fields(attributes))
+    _own_stems(attributes)
+
+
+# The words of a memory's title and phrases, by the identity of its attributes: looking them up by their texts would
+# read all of these again.
+_STEMS_BY_ID: dict[int, tuple[Attributes, frozenset[str]]] = {}
+_MOST_STEMS = 16_384
+
+
+def _own_stems(attributes: Attributes) -> frozenset[str]:
+    known = _STEMS_BY_ID.get(id(attributes))
+    if known is not None and known[0] is attributes:
+        return known[1]
+    stems = _stems(_fields(attributes))
+    if len(_STEMS_BY_ID) >= _MOST_STEMS:
+        _STEMS_BY_ID.clear()
+    _STEMS_BY_ID[id(attributes)] = attributes, stems
+    return stems
 
 
 def _fields(attributes: Attributes) -> tuple[str, ...]:

@@ -101,13 +101,14 @@ def fuse(
         raise ValueError(f"fusion must be 'best' or 'rrf', not {method!r}")
     if not candidates:
         return Fused()
-    parts = _reciprocal_rank(candidates) if method == "rrf" else _best(candidates, words, role_prior or {})
+    rows = _Columns(*zip(*candidates, strict=True))
+    parts = _reciprocal_rank(rows) if method == "rrf" else _best(rows, words, role_prior or {})
     names = list(parts)
     amounts = zip(*(part.tolist() for part in parts.values()), strict=True)
-    fused = Fused(
-        (candidate.passage_id, Relevance(max(0.0, value), dict(zip(names, of, strict=True))))
-        for candidate, value, of in zip(candidates, _total(parts).tolist(), amounts, strict=True)
-    )
+    total = _total(parts)
+    values = np.where(total > 0.0, total, 0.0).tolist()
+    named_amounts = [dict(zip(names, of, strict=True)) for of in amounts]
+    fused = Fused(zip(rows.passage_id, map(Relevance, values, named_amounts), strict=True))
     fused.steepness = STEEPNESS if method == "best" else 1
     return fused
 
@@ -129,34 +130,46 @@ def average(texts: Sequence[Fused]) -> Fused:
     return fused
 
 
-def _reciprocal_rank(candidates: Sequence[Candidate]) -> Parts:
+class _Columns(NamedTuple):
+    """The candidates by field, in the order of `Candidate`."""
+
+    passage_id: Sequence[int]
+    memory_id: Sequence[int]
+    ordinal: Sequence[int]
+    speaker: Sequence[str]
+    tokens: Sequence[int]
+    text: Sequence[float | None]
+    vector: Sequence[float | None]
+    pending: Sequence[bool]
+
+
+def _reciprocal_rank(rows: _Columns) -> Parts:
     parts: Parts = {}
-    for name in ("text", "vector"):
-        values = _numbers(candidates, name)
+    count = len(rows.passage_id)
+    for name, leg in (("text", rows.text), ("vector", rows.vector)):
+        values = _numbers(leg)
         with_value = np.flatnonzero(~np.isnan(values))
         if len(with_value):
-            ids = np.array([candidates[place].passage_id for place in with_value.tolist()])
-            parts[name] = np.zeros(len(candidates))
+            ids = np.array(rows.passage_id)[with_value]
+            parts[name] = np.zeros(count)
             ranked = with_value[np.lexsort((ids, -values[with_value]))]
             parts[name][ranked] = (RRF_K + 1) / (RRF_K + 1 + np.arange(len(ranked)))
-    return {name: part / len(parts) for name, part in parts.items()} or {"text": np.zeros(len(candidates))}
+    return {name: part / len(parts) for name, part in parts.items()} or {"text": np.zeros(count)}
 
 
-def _best(candidates: Sequence[Candidate], words: Floats | None, role_prior: Mapping[str, float]) -> Parts:
-    conversation = _Conversation(candidates)
-    late = None if words is None else _late(candidates, conversation.raise_words(words), conversation.turns)
+def _best(rows: _Columns, words: Floats | None, role_prior: Mapping[str, float]) -> Parts:
+    conversation = _Conversation(rows) if any(rows.speaker) else None
+    late = None if words is None else _late(rows, words, conversation)
     if late is None or np.isnan(late).all():
-        parts, least, neighbour_weight = _by_text_and_vector(candidates), 0.0, NEIGHBOUR_WEIGHT
+        parts, least, neighbour_weight = _by_text_and_vector(rows), 0.0, NEIGHBOUR_WEIGHT
     else:
-        parts, least, neighbour_weight = _by_late_interaction(candidates, late), UNRELATED, 0.0
+        parts, least, neighbour_weight = _by_late_interaction(rows, late), UNRELATED, 0.0
     lowest = min(float(_total(parts).min()), least)
-    if conversation.turns.any():
+    if conversation is not None:
         parts = _within_conversation(parts, lowest, conversation, neighbour_weight)
-    parts["lowest"] = np.full(len(candidates), -lowest)
-    if role_prior and conversation.turns.any():
-        priors = np.array(
-            [role_prior.get(candidate.speaker, 0.0) if candidate.speaker else 0.0 for candidate in candidates]
-        )
+    parts["lowest"] = np.full(len(rows.passage_id), -lowest)
+    if role_prior and conversation is not None:
+        priors = np.array([role_prior.get(speaker, 0.0) if speaker else 0.0 for speaker in rows.speaker])
         parts = {**_over_the_best(parts), "role": priors} if priors.any() else parts
     parts = _over_the_best(parts)
     total = np.maximum(_total(parts), 0.0) ** (STEEPNESS - 1)
@@ -176,40 +189,44 @@ def _over_the_best(parts: Parts) -> Parts:
     return {name: part / best for name, part in parts.items()}
 
 
-def _numbers(candidates: Sequence[Candidate], leg: str) -> Floats:
-    place = Candidate._fields.index(leg)
-    return np.array(
-        [np.nan if (number := candidate[place]) is None else number for candidate in candidates], np.float64
-    )
+def _numbers(leg: Sequence[float | None]) -> Floats:
+    """The scores of a leg as an array; None becomes nan."""
+    return np.array(leg, np.float64)
 
 
 # --- one passage --------------------------------------------------------------
 
 
-def _late(candidates: Sequence[Candidate], words: Floats, turns: npt.NDArray[np.bool_]) -> Floats:
+def _late(rows: _Columns, words: Floats, conversation: _Conversation | None) -> Floats:
     """The weighted mean of the words' best matches, minus a discount for the length of a message.
 
     A word counts less the more its best matches differ between the passages. Otherwise the presence
     of a name would outweigh what is asked about it.
     """
-    has_words = ~np.isnan(words).any(axis=0) if len(words) else np.zeros(len(candidates), np.bool_)
-    late = np.full(len(candidates), np.nan)
+    if conversation is not None:
+        words = conversation.raise_words(words)
+    has_words = ~np.isnan(words).any(axis=0) if len(words) else np.zeros(words.shape[1], np.bool_)
+    late = np.full(words.shape[1], np.nan)
     if has_words.any():
-        weights = 1.0 / (words[:, has_words].std(axis=1) + EVEN)
-        late[has_words] = weights @ words[:, has_words] / weights.sum()
-    tokens = np.array([candidate.tokens for candidate in candidates], np.float64)
+        known = words[:, has_words]
+        weights = 1.0 / (known.std(axis=1) + EVEN)
+        late[has_words] = weights @ known / weights.sum()
+    if conversation is None:
+        return late
+    tokens = np.array(rows.tokens, np.float64)
     discount = LENGTH_DISCOUNT * np.log(np.clip(tokens, USUAL_TOKENS, MOST_TOKENS) / USUAL_TOKENS)
-    discounted: Floats = late - np.where(turns, discount, 0.0)
+    discounted: Floats = late - np.where(conversation.turns, discount, 0.0)
     return discounted
 
 
-def _by_late_interaction(candidates: Sequence[Candidate], late: Floats) -> Parts:
+def _by_late_interaction(rows: _Columns, late: Floats) -> Parts:
     """Parts of relevance with late interaction: unscaled cosines, independent of the other candidates."""
-    text, vector = np.nan_to_num(_numbers(candidates, "text")), _numbers(candidates, "vector")
+    text, vector = _numbers(rows.text), _numbers(rows.vector)
+    text[np.isnan(text)] = 0.0
     # A vector that the vector leg did not return is at most as good as the last one that it did.
     unknown = np.isnan(late)
-    beyond = np.isnan(vector) & ~unknown
-    vector[beyond] = np.nanmin(vector) if not np.isnan(vector).all() else 0.0
+    absent = np.isnan(vector)
+    vector[absent & ~unknown] = np.fmin.reduce(vector) if not absent.all() else 0.0
     if unknown.any():
         _estimate(late, vector, text, unknown)
     return {"text": TEXT_WEIGHT * text, "vector": VECTOR_WEIGHT * vector, "late": late}
@@ -233,8 +250,8 @@ def _between(numbers: Floats, low: float, high: float) -> Floats:
     return share
 
 
-def _by_text_and_vector(candidates: Sequence[Candidate]) -> Parts:
-    text, vector = _numbers(candidates, "text"), _numbers(candidates, "vector")
+def _by_text_and_vector(rows: _Columns) -> Parts:
+    text, vector = _numbers(rows.text), _numbers(rows.vector)
     by_text = np.nan_to_num(text / np.nanmax(text)) if np.nanmax(text, initial=0.0) > 0 else np.nan_to_num(text * 0 + 1)
     if np.isnan(vector).all():
         return {"text": by_text}
@@ -243,7 +260,7 @@ def _by_text_and_vector(candidates: Sequence[Candidate]) -> Parts:
     if np.isnan(text).all():
         return {"vector": by_vector}
     # As in `_estimate`: a pending vector counts as much as the text score, not as the worst vector.
-    by_vector = np.where([candidate.pending for candidate in candidates], by_text, by_vector)
+    by_vector = np.where(rows.pending, by_text, by_vector)
     return {"text": TEXT_SHARE * by_text, "vector": (1.0 - TEXT_SHARE) * by_vector}
 
 
@@ -251,32 +268,27 @@ def _by_text_and_vector(candidates: Sequence[Candidate]) -> Parts:
 
 
 class _Conversation:
-    """Which candidates are turns, and the positions of their neighbouring turns by another speaker.
+    """Which candidates are turns, and the positions of their neighbouring turns by another speaker. At least one is.
 
     A long message consists of several passages; those of the same speaker are not used as
     neighbours. -1: there is no such neighbour among the candidates.
     """
 
-    def __init__(self, candidates: Sequence[Candidate]) -> None:
-        self.turns = np.array([bool(candidate.speaker) for candidate in candidates])
-        if not self.turns.any():
-            return
-        at = {
-            (candidate.memory_id, candidate.ordinal): place
-            for place, candidate in enumerate(candidates)
-            if candidate.speaker
-        }
-        self.neighbours = np.full((2, len(candidates)), -1)
+    def __init__(self, rows: _Columns) -> None:
+        self.turns = np.array([bool(speaker) for speaker in rows.speaker])
+        keys = zip(rows.memory_id, rows.ordinal, strict=True)
+        at = {key: place for place, key in enumerate(keys) if rows.speaker[place]}
+        self.neighbours = np.full((2, len(self.turns)), -1)
         for (memory, ordinal), place in at.items():
             for side, step in enumerate((-1, 1)):
                 other = at.get((memory, ordinal + step))
-                if other is not None and candidates[other].speaker != candidates[place].speaker:
+                if other is not None and rows.speaker[other] != rows.speaker[place]:
                     self.neighbours[side, place] = other
-        self.session = np.unique([candidate.memory_id for candidate in candidates], return_inverse=True)[1]
+        self.session = np.unique(rows.memory_id, return_inverse=True)[1]
 
     def raise_words(self, words: Floats) -> Floats:
         """Raise a word's match partly towards that in a neighbouring turn: an answer does not repeat its question."""
-        if not self.turns.any() or not len(words):
+        if not len(words):
             return words
         edged = np.concatenate([words, np.full((len(words), 1), -np.inf)], axis=1)
         best = np.fmax(edged[:, self.neighbours[0]], edged[:, self.neighbours[1]])

@@ -186,6 +186,8 @@ def _open(folder: Path) -> _Loaded:
         session = onnxruntime.InferenceSession(files["model.onnx"], options, providers=["CPUExecutionProvider"])
     except failures as error:
         raise ProviderUnavailable(f"the local model cannot be loaded: {error}", hint=_REINSTALL) from error
+    if hasattr(session, "_model_bytes"):
+        session._model_bytes = b""  # the runtime keeps them (33 MB) only to change the provider, which is never done
     mean = np.frombuffer(files["token_mean.npy"], dtype="<f4", offset=128)
     unrelated = np.frombuffer(files["unrelated.npy"], dtype="<f2", offset=128)
     unrelated = unrelated.reshape(-1, LocalEmbedder.dimensions).astype(np.float32)

@@ -27,8 +27,7 @@ class AnswerFrame:
     def __init__(self, answer: SearchAnswer, request: SearchRequest, *, budget: int) -> None:
         self.ample = budget >= AMPLE_TOKENS or bool(request.anchors) or request.group_by == "passage"
         self.roomy = budget >= ROOMY_TOKENS * min(request.limit, max(answer.total_found, 1))
-        self.answer = _within(answer, budget * tokens.BYTES_PER_TOKEN)
-        sizes = answer_json.field_sizes(replace(self.answer, omitted=self.answer.omitted | UNMEASURED))
+        self.answer, sizes = _within(answer, budget * tokens.BYTES_PER_TOKEN)
         self.optional = {name: sizes.pop(name) for name in OPTIONAL_FIELDS if name in sizes}
         self.room = budget * tokens.BYTES_PER_TOKEN - len('{"results":[]}') - sum(sizes.values())
         if self.ample:
@@ -44,13 +43,17 @@ class AnswerFrame:
         return start - room
 
 
-def _within(answer: SearchAnswer, room: int) -> SearchAnswer:
-    """The answer without details that would crowd out the results."""
+def _within(answer: SearchAnswer, room: int) -> tuple[SearchAnswer, dict[str, int]]:
+    """The answer without details that would crowd out the results, and the sizes of its fields."""
     held_back, concepts = answer.held_back, answer.concepts
     while held_back.best and answer_json.size(held_back) > room // HELD_SHARE:
         held_back = replace(held_back, best=held_back.best[:-1])
     if concepts and answer_json.size(concepts) > room // 2:
         concepts = {concept: replace(matches, best=None) for concept, matches in concepts.items()}
-    answer = replace(answer, held_back=held_back, concepts=concepts)
-    sizes = answer_json.field_sizes(replace(answer, omitted=answer.omitted.union(UNMEASURED, OPTIONAL_FIELDS)))
-    return replace(answer, explain=Explanation()) if sum(sizes.values()) > room else answer
+    if held_back is not answer.held_back or concepts is not answer.concepts:
+        answer = replace(answer, held_back=held_back, concepts=concepts)
+    sizes = answer_json.field_sizes(answer, without=UNMEASURED)
+    if sum(sizes.values()) - sum(sizes.get(name, 0) for name in OPTIONAL_FIELDS) > room:
+        answer = replace(answer, explain=Explanation())
+        sizes.pop("explain", None)
+    return answer, sizes

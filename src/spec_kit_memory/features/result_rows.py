@@ -47,6 +47,7 @@ class ResultBuilder:
         self._sent_ranges_by_id: dict[int, list[tuple[int, int]]] = {}
         self._shown_hashes: set[str] = set()
         self._neighbours_by_id: dict[int, tuple[Memory | None, Memory | None]] = {}
+        self._fields_by_id: dict[int, dict[str, Any]] = {}  # of each result
         self._optional: dict[int, dict[str, int]] = {}  # for each result, the sizes of the fields added if they fit
         self.tokens_saved = 0  # tokens saved by sending sections only
         self.sections_left_out = 0  # sections that did not fit
@@ -147,7 +148,9 @@ class ResultBuilder:
 
     def _header_bytes(self, ranked: RankedMemory) -> int:
         """Bytes of a result without its texts, with its neighbours if they were requested."""
-        sizes = answer_json.field_sizes(self._widest(ranked))
+        fields = self._fields_by_id[ranked.memory.id] = _fields_of(ranked, explain=self.request.explain)
+        omitted = fields["omitted"] - {"already_sent"} if self._sent_marks else fields["omitted"]
+        sizes = answer_json.value_sizes(Result, self._widest(ranked), without=omitted | {"omitted"})
         optional = {name: sizes[name] for name in OPTIONAL_FIELDS if name in sizes}
         is_file = ranked.memory.source is not Source.CHAT  # a conversation's title is only its beginning
         if self.frame.ample:
@@ -164,22 +167,20 @@ class ResultBuilder:
         signs = parts * 2 * len("…".encode())  # parts of long lines are shown with "…" at both ends
         return len("{}") + sum(sizes.values()) - sum(optional.values()) + signs + self._neighbours_bytes(ranked.memory)
 
-    def _widest(self, ranked: RankedMemory) -> Result:
-        """A result with the longest values that its fields can have, without texts."""
+    def _widest(self, ranked: RankedMemory) -> dict[str, Any]:
+        """The fields of a result with the longest values that they can have, without texts."""
         last = len(self.runtime.opened(ranked.memory).lines)
         near = self._neighbours_of(ranked.memory)
         sent_ranges = [_sent_line(*lines) for lines in self._sent_ranges(ranked)]
-        return _result_of(
-            ranked,
-            explain=self.request.explain,
-            lines=f"{last}-{last}",
-            content="\n".join([*sent_ranges, ""]) or " " if self.request.include_content else None,
-            already_sent=bool(self._sent_marks),
-            sent_before=tuple(self._sent_before(ranked)),
-            before=near[0].id if near[0] else None,
-            after=near[1].id if near[1] else None,
-            omitted=_omitted_fields(ranked.memory, ranked.state) - ({"already_sent"} if self._sent_marks else set()),
-        )
+        return self._fields_by_id[ranked.memory.id] | {
+            "lines": f"{last}-{last}",
+            "text": "",
+            "content": "\n".join([*sent_ranges, ""]) or " " if self.request.include_content else None,
+            "already_sent": bool(self._sent_marks),
+            "sent_before": tuple(self._sent_before(ranked)),
+            "before": near[0].id if near[0] else None,
+            "after": near[1].id if near[1] else None,
+        }
 
     def _use_remaining(self, listed: Sequence[int], room: int) -> int:
         """Spend the room that the texts left: on ids, the fields of the answer itself, titles, then folder and date."""
@@ -232,17 +233,19 @@ class ResultBuilder:
         ]
         sent_before = self._sent_before(ranked)
         already = bool(sent_before) and not packed.shown
-        omitted = _omitted_fields(ranked.memory, ranked.state)
-        return _result_of(
-            ranked,
-            explain=self.request.explain,
-            lines=f"{first}-{last}",
-            text=best.text if best and not wholes else "",
-            content=self._content(ranked, wholes) if wholes else None,
-            passages=tuple(others),
-            already_sent=already,
-            sent_before=() if already else tuple(sent_before),
-            omitted=omitted.union(self._optional[ranked.memory.id]) - ({"already_sent"} if already else set()),
+        fields = self._fields_by_id[ranked.memory.id]
+        omitted = fields["omitted"].union(self._optional[ranked.memory.id])
+        return Result(
+            **fields
+            | {
+                "lines": f"{first}-{last}",
+                "text": best.text if best and not wholes else "",
+                "content": self._content(ranked, wholes) if wholes else None,
+                "passages": tuple(others),
+                "already_sent": already,
+                "sent_before": () if already else tuple(sent_before),
+                "omitted": omitted - {"already_sent"} if already else omitted,
+            }
         )
 
     def _content(self, ranked: RankedMemory, wholes: Sequence[Shown]) -> str:
@@ -292,7 +295,6 @@ class ResultBuilder:
                 anchor_name: markdown.find_section(document, anchor_name) for anchor_name in self.request.anchors
             }
             missing = tuple(anchor_name for anchor_name, anchor in anchors.items() if anchor is None)
-            plain_row = replace(_result_of(ranked, explain=self.request.explain), missing_anchors=missing)
             room -= self._header_bytes(ranked) + answer_json.size(missing) + len('"missingAnchors":,"sections":{},')
             if room < 0:
                 break
@@ -312,7 +314,9 @@ class ResultBuilder:
             self.tokens_saved += max(
                 0, tokens.count(document.text) - sum(tokens.count(text) for text in sections.values())
             )
-            results.append(replace(plain_row, sections=sections))
+            first, last = _lines_of(ranked)
+            plain_row = self._fields_by_id[ranked.memory.id] | {"lines": f"{first}-{last}", "text": ""}
+            results.append(Result(**plain_row, missing_anchors=missing, sections=sections))
         if results and all(len(result.missing_anchors) == len(self.request.anchors) for result in results):
             self.other_sections = markdown.section_names(self._opened[results[0].id].outline)[:_MOST_NAMES]
         return results
@@ -433,35 +437,36 @@ def _lines_of(ranked: RankedMemory) -> tuple[int, int]:
     return passage.first_line, passage.last_line
 
 
-def _result_of(ranked: RankedMemory, *, explain: bool, **changes: Any) -> Result:
-    """A result without its texts, with `changes` applied: one object instead of two, as a search makes twenty."""
-    first, last = _lines_of(ranked)
-    memory = ranked.memory
+def _fields_of(ranked: RankedMemory, *, explain: bool) -> dict[str, Any]:
+    """The fields of a result that do not depend on which of its texts are shown."""
+    memory, match, state = ranked.memory, ranked.match, ranked.state
     fields: dict[str, Any] = {
         "id": memory.id,
         "title": title_beside_path(memory.title, memory.path),
         "path": memory.path,
-        "lines": f"{first}-{last}",
-        "text": "",
         "score": round(ranked.scored.score, 2),
-        "match": None if ranked.match is None else round(ranked.match, 2),
+        "match": None if match is None else round(match, 2),
         "source": memory.source,
         "spec_folder": memory.spec_folder,
         "tier": memory.tier,
-        "state": ranked.state,
+        "state": state,
         "context_type": memory.attributes.context_type,
         "created_at": memory.attributes.created_at,
         "trusted": memory.trusted,
-        "superseded_by": ranked.superseded_by,
-        "supersedes": ranked.supersedes,
-        "contradicts": ranked.contradicts,
         "checkout": _checkout(memory),
         "question": ranked.question or None,
         "concepts": ranked.concepts,
-        "explain": _score_parts(ranked.scored) if explain else NO_SCORE_PARTS,
+        "omitted": _omitted_fields(memory, state),
     }
-    fields |= changes
-    return Result(**fields) if "omitted" in fields else Result(**fields, omitted=_omitted_fields(memory, ranked.state))
+    if ranked.superseded_by or ranked.supersedes or ranked.contradicts:
+        fields |= {
+            "superseded_by": ranked.superseded_by,
+            "supersedes": ranked.supersedes,
+            "contradicts": ranked.contradicts,
+        }
+    if explain:
+        fields["explain"] = _score_parts(ranked.scored)
+    return fields
 
 
 def _flat_result_of(

@@ -23,7 +23,6 @@ from spec_kit_memory.features import remarks
 from spec_kit_memory.features.runtime import Runtime
 
 LEAST_PASSAGES = 40
-_PLACE, _SCORE = itemgetter(0, 1), itemgetter(0, 2)  # a hit's passage id with its memory id, and with its score
 
 
 class CandidateLimits(NamedTuple):
@@ -46,11 +45,19 @@ class TextHits:
 
     def __init__(self, by_text: Sequence[RawHit], by_vector: Sequence[RawHit]) -> None:
         self.by_text, self.by_vector = by_text, by_vector
+        self.memory_of: dict[int, int] = {}
         # By passage id.
-        self.text = dict(map(_SCORE, by_text))
-        self.vector = dict(map(_SCORE, by_vector))
+        self.text = self._scores(by_text)
+        self.vector = self._scores(by_vector)
         # A passage that the vector leg did not return is at most as near as the last one that it returned.
         self.last_vector = by_vector[-1].score if by_vector else 0.0
+
+    def _scores(self, hits: Sequence[RawHit]) -> dict[int, float]:
+        if not hits:
+            return {}
+        ids, memory_ids, scores = zip(*hits, strict=True)
+        self.memory_of.update(zip(ids, memory_ids, strict=True))
+        return dict(zip(ids, scores, strict=True))
 
     def estimates(self) -> dict[int, float]:
         """An estimate of each passage's relevance."""
@@ -66,8 +73,7 @@ class Hits:
         # By passage id.
         self.memory_of: dict[int, int] = {}
         for text in texts:
-            for leg in (text.by_text, text.by_vector):
-                self.memory_of.update(map(_PLACE, leg))
+            self.memory_of |= text.memory_of
         self.estimates = self._estimate()
 
     def by_estimate(self) -> list[int]:
@@ -97,8 +103,8 @@ class Hits:
     def legs(self) -> dict[str, int]:
         """How many passages each leg found."""
         return {
-            "text": len({id_ for text in self.texts for id_ in text.text}),
-            "vector": len({id_ for text in self.texts for id_ in text.vector}),
+            "text": len(set().union(*(text.text for text in self.texts))),
+            "vector": len(set().union(*(text.vector for text in self.texts))),
         }
 
 
@@ -142,7 +148,8 @@ class Pool:
     def by_memory(self) -> dict[int, list[StoredPassage]]:
         """Each memory's passages, best first."""
         passages: dict[int, list[StoredPassage]] = {}
-        values = {id_: (id_ not in self.added, self.relevance[id_].value) for id_ in sorted(self.passages)}
+        relevance, added = self.relevance, self.added
+        values = {id_: (id_ not in added, relevance[id_].value) for id_ in sorted(self.passages)}
         for id_ in sorted(values, key=values.__getitem__, reverse=True):
             passage = self.passages[id_]
             passages.setdefault(passage.memory_id, []).append(passage)
@@ -425,15 +432,15 @@ def _further(runtime: Runtime, pool: Pool, results: int) -> dict[int, StoredPass
 
 
 def _in_turn(runtime: Runtime, ids: Sequence[int]) -> Iterator[StoredPassage]:
-    """Read passages a few at a time, because usually not all of them are needed."""
-    for at in range(0, len(ids), LEAST_PASSAGES):
+    """Read most of the passages at once, the others a few at a time, because usually not all of them are needed."""
+    first = 2 * LEAST_PASSAGES
+    yield from runtime.store.documents.passages(ids[:first])
+    for at in range(first, len(ids), LEAST_PASSAGES):
         yield from runtime.store.documents.passages(ids[at : at + LEAST_PASSAGES])
 
 
 def _method(hits: Hits, question: Question) -> str:
-    by_text, by_vector = (
-        any(legs) for legs in zip(*((text.by_text, text.by_vector) for text in hits.texts), strict=True)
-    )
+    by_text, by_vector = any(text.by_text for text in hits.texts), any(text.by_vector for text in hits.texts)
     if by_text and by_vector:
         return "hybrid"
     if by_vector:
@@ -459,16 +466,17 @@ def _pending(question: Question, hits: Hits, passages: Mapping[int, StoredPassag
 
 
 def _candidates(passages: Mapping[int, StoredPassage], hits: TextHits, *, pending: frozenset[int]) -> list[Candidate]:
+    text, vector = hits.text.get, hits.vector.get
     return [
         Candidate(
-            passage.id,
+            id_,
             passage.memory_id,
             passage.ordinal,
             passage.speaker,
             passage.tokens,
-            hits.text.get(passage.id),
-            hits.vector.get(passage.id),
-            passage.id in pending,
+            text(id_),
+            vector(id_),
+            id_ in pending,
         )
-        for passage in passages.values()
+        for id_, passage in passages.items()
     ]

@@ -342,17 +342,17 @@ class _Unseen:
 
 
 def _unseen(runtime: Runtime, request: Request, pool: Pool, soft: Filter, hot: frozenset[int]) -> _Unseen:
-    ids = frozenset(pool.hits.memory_of.values()).difference(p.memory_id for p in pool.passages.values())
+    ids = frozenset(pool.hits.memory_of.values()).difference([p.memory_id for p in pool.passages.values()])
     if not ids:
         return _Unseen(ids, None, 0)
-    count, left = runtime.store.documents.count, len(ids)
+    left = len(ids)
     if not request.asks_for_rules:
-        left -= count(replace(soft, ids=ids, tiers=frozenset({Tier.CONSTITUTIONAL})))
+        left -= len(ids.intersection([rule.id for rule in runtime.rules()]))
     if request.state_filter or request.min_state:
         return _Unseen(ids, None, left)
     states = decay.bounds(frozenset({State.DORMANT}), now=runtime.now())
     dormant = replace(soft, ids=ids - hot, states=states)
-    number = count(dormant)
+    number = runtime.store.documents.count(dormant)
     return _Unseen(ids, dormant if number else None, left - number)
 
 
@@ -504,7 +504,7 @@ def _factors(
             memory.attributes.tier,
             recency(memory, since.get(memory.id, turn)),
             keywords,
-            usage.boost(memory.access_count, memory.last_access, scoring.now),
+            usage.boost(memory.access_count, memory.last_access, scoring.now) if memory.access_count else 0.0,
             best,
             closeness,
         )
@@ -538,8 +538,14 @@ def _recency_at(runtime: Runtime, request: Request, query: Query, scoring: Scori
     if not request.use_decay or query.historical or not settings.enabled:
         return lambda memory, turns: 1.0
     by_state = settings.model == "states"
+    if settings.model == "half_life":
+        ageless = {tier for tier in Tier if decay.factor(tier, days=1e6, settings=settings) == 1.0}
+    else:
+        ageless = set()
 
     def recency(memory: Memory, turns: int) -> float:
+        if memory.attributes.tier in ageless:
+            return 1.0
         days = decay.days_since(memory.last_access, memory.attributes.own_date, now)
         state = decay.state_of(memory, hot=scoring.hot, now=now) if by_state else None
         return decay.factor(memory.tier, model=settings.model, days=days, turns=turns, state=state, settings=settings)

@@ -81,6 +81,7 @@ class Feed(Protocol):
     warm_passages: int
     warm_memories: int
     warms_states: bool  # read token states ahead too, as many as the cache keeps
+    state_bytes: int  # how many bytes of token states are cached
     """Reads without a scope, for arrays that apply one. Ids of passages and vectors only rise and never change."""
 
     def moment(self) -> AbstractContextManager[object]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Generic, TypeVar
 
 from spec_kit_memory.core.memory import Memory, Scope, StoredPassage
@@ -18,8 +18,9 @@ from spec_kit_memory.index.arrays.steadiness import Steadiness
 
 _MOST_MEMORIES = 20_000  # about 30 MB, in workspaces with this many
 _MOST_PASSAGES = 120_000  # about 60 MB, in workspaces with this many
-_MOST_STATE_BYTES = 40_000_000
 _AT_ONCE = 500
+
+_UNCHANGED = nullcontext()
 
 Value = TypeVar("Value")
 
@@ -34,7 +35,7 @@ class RowCache:
         self._memories = _Shelf[Memory](_MOST_MEMORIES)
         self._passages = _Shelf[StoredPassage](_MOST_PASSAGES)
         # Each with the id of its memory.
-        self._states = _Shelf[tuple[int, bytes | None]](_MOST_STATE_BYTES, weigh=lambda row: len(row[1] or b""))
+        self._states = _Shelf[tuple[int, bytes | None]](feed.state_bytes, weigh=lambda row: len(row[1] or b""))
         self._seen: dict[Scope | None, dict[int, bool]] = {}
         self._state = (-1, -1, -1)  # epoch, generation, used
 
@@ -53,8 +54,9 @@ class RowCache:
             return []
         with self._lock, self._moment():
             rows = self._passages.get(ids, self._feed.passages)
-            seen = self._within(scope, {row.memory_id for row in rows.values()})
-        return [rows[id_] for id_ in ids if id_ in rows and rows[id_].memory_id in seen]
+            found = [rows[id_] for id_ in ids if id_ in rows]
+            seen = self._within(scope, {row.memory_id for row in found})
+        return [row for row in found if row.memory_id in seen]
 
     def token_states(self, scope: Scope | None, ids: Sequence[int]) -> dict[int, bytes]:
         """Token states by passage id; passages without any are left out."""
@@ -68,12 +70,12 @@ class RowCache:
         with self._lock:
             self._refresh(counters)
 
-    @contextmanager
-    def _moment(self) -> Iterator[None]:
+    def _moment(self) -> AbstractContextManager[None]:
         """In this block the cache is up to date; in a `steady` block of this thread it stays as it is."""
-        if self._steadiness.held:
-            yield
-            return
+        return _UNCHANGED if self._steadiness.held else self._refreshed()
+
+    @contextmanager
+    def _refreshed(self) -> Iterator[None]:
         with self._feed.moment():
             self._refresh(self._feed.counters())
             yield

@@ -43,6 +43,7 @@ class PostgresFeed:
     warm_passages = 120_000
     warm_memories = 20_000
     warms_states = True
+    state_bytes = 40_000_000  # of each project that a process has loaded
 
     def __init__(self, database: Database) -> None:
         self._database = database

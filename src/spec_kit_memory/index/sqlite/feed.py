@@ -35,6 +35,7 @@ class SqliteFeed:
     warm_passages = 20_000
     warm_memories = 10_000
     warms_states = False
+    state_bytes = 80_000_000  # of about 12,000 passages
 
     def __init__(self, database: Database) -> None:
         self._database = database
