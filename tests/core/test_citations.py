@@ -24,6 +24,16 @@ from spec_kit_memory.core.citations import MOST_NAMES, named_files
         ("```\nsrc/in/fence.py\n```", ["src/in/fence.py"]),
         ("./scripts/run.sh and ../x.py", ["./scripts/run.sh", "../x.py"]),
         ("src/a.py src/a.py:7 `src/a.py`", ["src/a.py"]),
+        ("Changed src/app.py: retries. **File:** src/b.py:\n", ["src/app.py", "src/b.py"]),
+        (
+            "tests/test_a.py::test_b, `src/a.py:handler`, `pytest tests/c.py::D`",
+            ["tests/test_a.py", "src/a.py", "tests/c.py"],
+        ),
+        ("`src\\app\\main.py:12` and src\\b.py, not C:\\c\\d.py", ["src/app/main.py", "src/b.py"]),
+        ("`app/(shop)/[id]/page.tsx:3` and `routes/$id.tsx`", ["app/(shop)/[id]/page.tsx", "routes/$id.tsx"]),
+        ("[a](/src/a.py) [b](<src/my b.py>)", ["src/a.py", "src/my b.py"]),
+        ("read @src/a.py first", ["@src/a.py", "src/a.py"]),
+        ("`Makefile`, `Dockerfile`, `.gitignore`", ["Makefile", "Dockerfile", ".gitignore"]),
     ],
 )
 def test_paths_are_found_wherever_they_stand(text: str, named: list[str]) -> None:
@@ -37,7 +47,8 @@ def test_paths_are_found_wherever_they_stand(text: str, named: list[str]) -> Non
         "see example.org:8080/a/b.py",
         "/etc/passwd and ~/notes/a.md and $HOME/x/y.py and C:/x/y.py",
         "on 2026/01/31 it was 1/2 or 24/7",
-        "`print(1)` `a b` `--option` `name`",
+        "`print(1)` `a b` `--option` `name` `.`",
+        "a folder src/auth/: empty",
         "folder src/auth/ only",
         "user@host:dir/file.py",
     ],
@@ -51,7 +62,10 @@ def test_any_text_is_read_and_every_name_stands_in_it(text: str) -> None:
     assert all(name in text or name.rstrip(".") in text for name in named_files(text))
 
 
-@pytest.mark.parametrize("piece", ["a/", "a", "../", "`", "`a/b", "](", "a.b:1", ":1", "a/b.c ", "(<", "/."])
+@pytest.mark.parametrize(
+    "piece",
+    ["a/", "a", "../", "`", "`a/b", "](", "a.b:1", ":1", "a/b.c ", "(<", "/.", "a\\", "\\", "`a/[b", "](/a", "a/b:"],
+)
 def test_texts_made_to_be_slow_are_read_in_time_that_grows_with_their_length(piece: str) -> None:
     def seconds(length: int) -> float:
         text = piece * (length // len(piece))

@@ -73,6 +73,29 @@ def test_code_that_changed_after_the_note_was_committed_is_named_though_it_was_i
 
 
 @needs_git
+def test_code_is_known_however_the_note_names_it(place: Place) -> None:
+    git(place.root, "init", "-q")
+    names = ["src/remark.py", "src/tests.py", "src/windows.py", "src/absolute.py", "src/[id]/route.tsx", "src/link.py"]
+    for name in names:
+        place.write(name, f"# {name}\n")
+    place.write(
+        "memory/login.md",
+        "# Passkeys login\n\nChanged src/remark.py: retries. Run src/tests.py::test_login; see `src\\windows.py:3`,"
+        f" {place.root}/src/absolute.py:7, `src/[id]/route.tsx` and [this](/src/link.py).\n",
+    )
+    place.write(".gitignore", ".spec-kit-memory/\n")
+    commit(place.root)
+    workspace = place.open()
+    assert code_of(workspace) is None
+    for name in names:
+        place.write(name, "changed\n")
+    code = code_of(workspace, "passkeys")
+    assert code is not None
+    assert {*code.changed} == {*names[:5], "and 1 more"}
+    assert {file.path for file in workspace._runtime.store.documents.get(1).cited} == {*names}
+
+
+@needs_git
 def test_a_note_that_is_changed_speaks_of_the_code_as_it_is_then(repository: Place) -> None:
     repository.write("src/login.py", "def login(): return 2\n")
     repository.write("memory/login.md", NOTE + "Now it returns two.\n")

@@ -13,16 +13,26 @@ MOST_FILES = 50  # a note that names more is an inventory, and only its first on
 MOST_NAMES = 400
 LONGEST_PATH = 300
 # Names of letters, digits and a few signs, with slashes between: the parts cannot overlap, so matching takes linear
-# time. The lookbehind rules out the middle of a longer word, a URL, and an absolute path.
-_PATH = re.compile(r"(?<![\w/.:@~+$%-])(?:\.{1,2}/){0,8}[\w.@+-]{1,100}(?:/[\w.@+-]{1,100}){1,30}(?![\w/:@])")
+# time. The lookbehind rules out the middle of a longer word, a URL, and an absolute path; the lookahead, a part of a
+# longer name. What follows a colon is a line, a symbol or a remark ("a/b.py::test_c", "a/b.py: new").
+_PATH = re.compile(r"(?<![\w/.:@~+$%\\-])(?:\.{1,2}/){0,8}[\w.@+-]{1,100}(?:/[\w.@+-]{1,100}){1,30}(?![\w.@+/-])")
+# The same with the separators of Windows, in which no dot is followed by a backslash but at the beginning.
+_WINDOWS_PATH = re.compile(
+    r"(?<![\w/.:@~+$%\\-])(?:\.{1,2}\\){0,8}[\w.@+-]{1,100}(?:\\[\w.@+-]{1,100}){1,30}(?![\w.@+/\\-])"
+)
 _CODE = re.compile(r"`([^`\n]{1,320})`")
-_LINK = re.compile(r"\]\(<?([^()<>\s]{1,320})>?(?:[ \t][^()\n]{0,200})?\)")
+_LINK = re.compile(r"\]\((?:<([^<>\n]{1,320})>|/?([^()<>\s]{1,320}))(?:[ \t][^()\n]{0,200})?\)")
 _PLACE = re.compile(
     r"((?:\.{1,2}/){0,8}[\w.@+-]{1,100}(?:/[\w.@+ -]{1,100}){0,30})"
     r"(?::\d{1,7}(?:[-:,]\d{1,7})?|#L\d{1,7}(?:-L?\d{1,7})?)?"
 )
+# Paths whose names have the signs of routers, as in app/(shop)/[id]/page.tsx; only where all of a code span is one.
+_ROUTE = re.compile(
+    r"((?:\.{1,2}/){0,8}[\w.@+()\[\]$~=,-]{1,100}(?:/[\w.@+()\[\]$~=,-]{1,100}){0,30}\.[A-Za-z]\w{0,9})(?::[\w:,-]{1,80})?"
+)
 _LINE = re.compile(r"(?<=\w):\d{1,7}(?:[-:]\d{1,7})?(?!\w)")
-_NAME = re.compile(r"[\w@+-][\w.@+-]*\.[A-Za-z]\w{0,9}")
+# A name without a folder: with an ending, of a hidden file, or like Makefile and Dockerfile.
+_NAME = re.compile(r"[\w@+-][\w.@+-]*\.[A-Za-z]\w{0,9}|\.[A-Za-z][\w.@+-]*|[A-Z][a-z]{1,20}file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +69,12 @@ def named_files(text: str) -> tuple[str, ...]:
     """Everything in the text that looks like a file path, in order, without line numbers or duplicates."""
     file_names: dict[str, None] = {}
     for name in _candidates(text):
-        if len(name) <= LONGEST_PATH and not _is_number(name):
-            file_names.setdefault(name)
-            if len(file_names) >= MOST_NAMES:
-                break
+        # Agents name a file to each other as @src/app.py; a folder may have such a name, too.
+        for spelling in (name, name.lstrip("@")) if name.startswith("@") else (name,):
+            if len(spelling) <= LONGEST_PATH and not _is_number(spelling) and len(file_names) < MOST_NAMES:
+                file_names.setdefault(spelling)
+        if len(file_names) >= MOST_NAMES:
+            break
     return tuple(file_names)
 
 
@@ -71,14 +83,20 @@ def _candidates(text: str) -> Sequence[str]:
 
     def take(match: re.Match[str]) -> str:
         """Record the path and blank it out, so that the search for paths in prose does not find it again."""
-        place = _PLACE.fullmatch(match[1].strip())
+        content = match[match.lastindex or 1].strip()
+        place = _PLACE.fullmatch(content)
         if place is None or not ("/" in place[1] or _NAME.fullmatch(place[1])):
+            route = _ROUTE.fullmatch(content)
+            if route is not None and "/" in route[1]:
+                names.append((match.start(), route[1]))
             return match[0]
-        names.append((match.start(1), place[1].rstrip()))
+        names.append((match.start(), place[1].rstrip()))
         return " " * len(match[0])
 
     plain = _LINE.sub(lambda match: " " * len(match[0]), _LINK.sub(take, _CODE.sub(take, text)))
     names += [(match.start(), match[0].rstrip(".")) for match in _PATH.finditer(plain) if match[0]]
+    windows = _WINDOWS_PATH.finditer(plain) if "\\" in plain else ()
+    names += [(match.start(), match[0].rstrip(".").replace("\\", "/")) for match in windows]
     return [name for _, name in sorted(names, key=lambda pair: pair[0])]
 
 

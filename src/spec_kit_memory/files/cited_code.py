@@ -90,7 +90,7 @@ def _recorded(
 def _resolved(settings: Settings, note: str, text: str) -> Iterator[str]:
     """The project files that a text may mean: relative to the root, else to the note; never memories."""
     folder = posixpath.dirname(note)
-    for name in named_files(text):
+    for name in named_files(_without_root(settings, text)):
         is_relative = name.startswith(("./", "../")) and not posixpath.isabs(note)
         path = posixpath.normpath(posixpath.join(folder, name) if is_relative else name)
         if path.startswith(("../", "/")) or path in (".", ".."):
@@ -101,6 +101,14 @@ def _resolved(settings: Settings, note: str, text: str) -> Iterator[str]:
         rule = discovery_rules.rule_for(tuple(above))
         if rule is None or not rule.accepts(last):
             yield path
+
+
+def _without_root(settings: Settings, text: str) -> str:
+    """The text with absolute paths below the workspace's root, as agents write them, made relative to it."""
+    for root in {settings.root.as_posix(), str(settings.root)}:
+        if len(root) > 3:  # not "/" or "C:/"
+            text = text.replace(f"{root}/", "").replace(f"{root}\\", "")
+    return text
 
 
 def _could_be_below(settings: Settings, parts: tuple[str, ...]) -> bool:
