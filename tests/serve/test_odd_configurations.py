@@ -30,6 +30,10 @@ ODD_JSON = {
     "hooks that are none": '{"hooks": {"UserPromptSubmit": [{"hooks": 5}, null, {"hooks": {"a": 1}}, {"command": 5}]}}',
     "twice the same": '{"mcpServers": {"o": {"command": "x"}}, "mcpServers": {}, "servers": {}, "servers": {"p": {}}}',
     "no version": '{"version": null}',
+    "commas at the end": (
+        '{"mcpServers": {"o": {"args": [1,],},}, "servers": {"o": {},}, "mcp": {"o": {},},'
+        ' "hooks": {"UserPromptSubmit": [{},], "BeforeAgent": [{},], "beforeSubmitPrompt": [{},],},}'
+    ),
     "one line": '{"a": 1} // end',
     "returns": '{\r\n\t"a": [1,\r\n 2]\r\n}',
 }

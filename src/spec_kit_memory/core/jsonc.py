@@ -282,7 +282,8 @@ def _insert(text: str, parent: Node, label: str, value: Any) -> str:
     if "\n" not in text[parent.start : first.start]:
         # The container is written on one line, so the new entry is added to that line.
         at = after + 1 if comma else last.node.end
-        return text[:at] + ("" if comma else ",") + " " + label + _dumps(value) + text[at:]
+        entry = " " + label + _dumps(value)
+        return text[:at] + (entry + "," if comma else "," + entry) + text[at:]
     indent = _indent_at(text, first.start)
     line = newline + indent + label + _pretty(value, unit, indent, newline)
     end = _line_end(text, after + 1 if comma else last.node.end, parent.end - 1)
@@ -312,7 +313,7 @@ def _cut(text: str, parent: Node, member: Member) -> str:
     elif index == 0:
         blanks = re.compile(r"[ \t]*").match(text, end)
         end = blanks.end() if blanks and comma else end
-    elif not comma:
+    else:
         start -= len(text[:start]) - len(text[:start].rstrip(" \t"))
     text_without = text[:start] + text[end:]
     if comma or index == 0:

@@ -115,8 +115,8 @@ def uninstall(host: str, *, root: Path, scope: str | None = None, apply: bool = 
     hints = [f"{path} was edited since and stays." for path in untouched]
     if apply:
         _apply(changes, None)
-        install_record.remove_empty(record.folders or tuple(_own_folders(changes)))
         install_record.forget(record)
+        install_record.remove_empty(record.folders or tuple(_own_folders(changes)))
     summary = f"{chosen.title} is no longer connected"
     return _plan(chosen, place, changes, summary, applied=apply, untouched=untouched, hints=hints)
 
@@ -274,6 +274,8 @@ def _new_record(
         for folder in change.path.parents
         if not folder.exists() or folder in made_folders
     }
+    # The record itself may be the first file in the user's configuration folder.
+    missing |= {folder for folder in record.folder.parents if not folder.exists() or folder in made_folders}
     missing |= {folder for path in shared for folder in path.parents if folder in made_folders}
     return InstallRecord(record.folder, files, tuple(sorted({*record.folders, *missing})))
 
