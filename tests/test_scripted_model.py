@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tools.scripted_model import FINAL, Call, ScriptedModel
+from tools.turns import transcript
 
 TOOL = "mcp__spec_kit_memory__memory_search"
 BODIES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
@@ -70,3 +71,21 @@ def test_a_request_without_the_tool_is_not_one_of_the_agents() -> None:
     assert FINAL in title
     assert len(model.requests) == 1
     assert model.turns == []
+
+
+@pytest.mark.parametrize("form", BODIES)
+def test_a_turn_is_told_in_a_few_lines(form: str) -> None:
+    path, first, answered = BODIES[form]
+    plan = [Call("memory_search", {"query": "why"})]
+    with ScriptedModel(plan) as model:
+        for body in (first, first, first | answered | {"remembered": "What the hook adds: rules."}):  # one is repeated
+            post(model.url + path, body)
+    told = transcript(model.turns, plan, prompt="Why\nso?", hooks=["What the hook adds"], tools=1).splitlines()
+    assert told == [
+        "host   offers 1 tools of ours",
+        "host   Why so?",
+        f'model  {TOOL} {{"query": "why"}}',
+        "host   found it (2 tokens)",
+        f"model  {FINAL}",
+    ]
+    assert transcript(model.turns[:1], plan, prompt="Why?", hooks=[], tools=1).splitlines()[1:] == ["host   Why?"]

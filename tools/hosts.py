@@ -31,6 +31,7 @@ from pathlib import Path
 from tools import compaction
 from tools.packages import BUILD, Absent, install_from_npm, node
 from tools.scripted_model import Call, Request, ScriptedModel
+from tools.turns import excerpt, transcript
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "examples" / "harbour-bikes"
@@ -282,6 +283,7 @@ class Outcome:
     tools: int = 0
     tool_tokens: int = 0
     result: str = ""  # the tool's result as the model got it
+    turn: str = ""  # how it went, as a short transcript
     texts: int = 0  # texts of `also` that the server searched with
     hooks: tuple[str, ...] = ()  # those of HOOK_TEXTS that reached the model
     hook_text: str = ""  # the output of the prompt's hook as the model got it
@@ -406,6 +408,7 @@ def judge(host: Host, model: ScriptedModel, outcome: Outcome) -> Iterator[str]:
     received = [text for text in HOOK_TEXTS if text in without_tools(turns[0])]
     outcome.hooks = tuple(received)
     outcome.hook_text = excerpt(turns[0].body, HOOK_TEXTS[1])
+    outcome.turn = transcript(turns, host.plan, prompt=PROMPT, hooks=HOOK_TEXTS, tools=outcome.tools)
     if host.hook and len(received) != len(HOOK_TEXTS):
         yield f"of what the hooks say only {received} reached the model"
     yield from (
@@ -413,14 +416,6 @@ def judge(host: Host, model: ScriptedModel, outcome: Outcome) -> Iterator[str]:
         for text in (*(HOOK_TEXTS if host.hook else ()), RULE)
         if (count := without_tools(turns[-1]).count(text)) != host.copies
     )
-
-
-def excerpt(value: object, beginning: str) -> str:
-    """The first text anywhere in a request that contains `beginning`, from there to its end; else empty."""
-    if isinstance(value, str):
-        return value[value.index(beginning) :] if beginning in value else ""
-    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return next(filter(None, (excerpt(part, beginning) for part in parts)), "")
 
 
 def without_tools(request: Request) -> str:
@@ -528,9 +523,10 @@ Client libraries, each with the same story (list, context, save, search, an erro
 over HTTP, by `python -m tools.clients`: fastmcp 4.1.2, pydantic-ai 2.66.0, openai-agents 0.24.0, \
 langchain-mcp-adapters 0.3.2, mcp-use 1.7.1.
 
-## What a model gets to see
+## One turn of each host
 
-The beginning of the result of `memory_search`, as it stood in the next request of each host:
+What the host sent to the model (*host*: what our hooks added, the prompt, the results of the calls) and what the \
+scripted model answered (*model*), in order, with long texts cut:
 
 """
 
@@ -566,10 +562,10 @@ def page(outcomes: Sequence[Outcome], before: str) -> str:
             for title in titles
         )
 
-    results = quotes("## What a model gets to see", lambda outcome: outcome.result)
+    turns = quotes("## One turn of each host", lambda outcome: outcome.turn, 9_000)
     hooks = quotes(PAGE_HOOKS, lambda outcome: outcome.hook_text)
     summaries = quotes(PAGE_SUMMARY, lambda outcome: outcome.summarised, 900)
-    return (PAGE_HEAD + rows + PAGE_TAIL + results + PAGE_HOOKS + hooks + PAGE_SUMMARY + summaries).rstrip() + "\n"
+    return (PAGE_HEAD + rows + PAGE_TAIL + turns + PAGE_HOOKS + hooks + PAGE_SUMMARY + summaries).rstrip() + "\n"
 
 
 def _row(outcome: Outcome) -> str:
