@@ -158,19 +158,6 @@ def test_uninstall_takes_a_fresh_install_back_to_the_last_folder(host: str, scop
     assert not hosts.uninstall(host, root=root, scope=scope, apply=True).changes
 
 
-@pytest.mark.parametrize("order", [("gemini", "qwen"), ("qwen", "gemini")])
-def test_a_home_without_a_configuration_folder_has_none_after_the_last_uninstall(
-    order: tuple[str, str], root: Path, home: Path
-) -> None:
-    (home / ".config").rmdir()
-    before = everything(root, home)
-    hosts.install("gemini", root=root, apply=True)
-    hosts.install("qwen", root=root, apply=True)
-    for host in order:
-        hosts.uninstall(host, root=root, apply=True)
-    assert everything(root, home) == before
-
-
 @EVERY_HOST
 @EVERY_SCOPE
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])

@@ -193,3 +193,16 @@ def test_an_inline_table_is_refused_with_what_to_do_and_then_the_install_works(r
     path.write_text('model = "x"\n')
     hosts.install("codex", root=root, apply=True)
     assert "spec_kit_memory" in content(path)["mcp_servers"]
+
+
+@pytest.mark.parametrize("order", [("gemini", "qwen"), ("qwen", "gemini")])
+def test_a_home_without_a_configuration_folder_has_none_after_the_last_uninstall(
+    order: tuple[str, str], root: Path, home: Path
+) -> None:
+    (home / ".config").rmdir()
+    before = everything(root, home)
+    hosts.install("gemini", root=root, apply=True)
+    hosts.install("qwen", root=root, apply=True)
+    for host in order:
+        hosts.uninstall(host, root=root, apply=True)
+    assert everything(root, home) == before

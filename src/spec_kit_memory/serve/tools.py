@@ -49,8 +49,9 @@ TOOLS: tuple[Tool, ...] = (
     Tool(
         "memory_search",
         requests.SearchRequest,
-        "Search this project's memory: past decisions, prior work, dates, people, preferences. Recall step: call "
-        "before answering about any of them. Matches text and meaning, gives lines to cite. Needs query or concepts. "
+        "Search this project's memory, a knowledge base of notes: any past decision, decisions and their reasons, "
+        "prior work, dates, people, preferences. Recall step, to find and remember: call before answering about any "
+        "of them. Matches text and meaning, gives lines to cite. Needs query or concepts. "
         "Always add also, in the words the note may use: it finds far more than the query alone.",
         lean=True,
         reads=True,
@@ -88,7 +89,7 @@ TOOLS: tuple[Tool, ...] = (
         "memory_save",
         requests.SaveRequest,
         "Save a session as a memory (context), or index a file (filePath). "
-        "Call when work ends, after decisions, or when asked to remember.",
+        "Call when work ends, after a decision, or when asked to remember or store something.",
         lean=True,
         idempotent=False,
     ),
@@ -96,36 +97,36 @@ TOOLS: tuple[Tool, ...] = (
     Tool(
         "memory_update",
         requests.UpdateRequest,
-        "Correct a memory's metadata; written to its file's front matter.",
+        "Update a memory's metadata (title, tier, triggers); written to its file's front matter.",
     ),
     Tool(
         "memory_delete",
         requests.DeleteRequest,
-        "Forget one memory, or with confirm all of a spec folder (a checkpoint is made first). Files stay.",
+        "Delete (forget) one memory, or with confirm all of a spec folder (a checkpoint is made first). Files stay.",
         destroys=True,
     ),
     Tool(
         "memory_validate",
         requests.ValidateRequest,
-        "Say whether a memory you used was useful, or is outdated.",
+        "Feedback on a memory you used: was it useful, or is it outdated?",
         lean=True,
         idempotent=False,
     ),
     Tool(
         "memory_stats",
         requests.StatsRequest,
-        "Numbers: memories per tier, state, source and folder, links, vectors, size.",
+        "Statistics: memories per tier, state, source and folder, links, vectors, size.",
         reads=True,
     ),
     Tool(
         "memory_health",
         requests.HealthRequest,
-        "Is the index sound and in step with the files? Repairs on request.",
+        "Health check: is the index sound and in step with the files? Repairs on request.",
     ),
     Tool(
         "memory_index_scan",
         requests.IndexRequest,
-        "Index new and changed files now. Rarely needed (files are watched); once a minute at most.",
+        "Index (reindex) new and changed files now. Rarely needed (files are watched); once a minute at most.",
     ),
     Tool(
         "memory_history",
@@ -136,26 +137,26 @@ TOOLS: tuple[Tool, ...] = (
     Tool(
         "memory_causal_link",
         requests.LinkRequest,
-        "Record how one memory led to, replaces or bears on another.",
+        "Link two memories: how one led to, replaces or bears on the other.",
     ),
     Tool("memory_causal_unlink", requests.UnlinkRequest, "Remove a causal link between two memories.", destroys=True),
     Tool(
         "memory_drift_why",
         requests.WhyRequest,
-        "Why is it so? The chain of causes and consequences around a memory or decision.",
+        "Why was this decided? The chain of causes and consequences around a memory or decision.",
         reads=True,
     ),
     Tool(
         "checkpoint_create",
         requests.CheckpointCreateRequest,
-        "Snapshot all memories before risky changes.",
+        "Snapshot (backup) of all memories before risky changes.",
         idempotent=False,
     ),
     Tool("checkpoint_list", requests.CheckpointListRequest, "List snapshots of memories, newest first.", reads=True),
     Tool(
         "checkpoint_restore",
         requests.CheckpointRestoreRequest,
-        "Bring a snapshot of memories back; the present is snapshotted first.",
+        "Restore a snapshot of memories (undo changes); the present is snapshotted first.",
         destroys=True,
     ),
     Tool("checkpoint_delete", requests.CheckpointDeleteRequest, "Delete a snapshot of memories.", destroys=True),
