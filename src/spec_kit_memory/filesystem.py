@@ -18,7 +18,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-import secrets
 import stat
 import sys
 from collections.abc import Iterator
@@ -530,7 +529,7 @@ def _temporary_name(name: str) -> str:
     """A unique hidden name, not longer than file systems allow."""
     while len(os.fsencode(name)) > 200:
         name = name[:-1]
-    return f".{name}.{secrets.token_hex(4)}{TEMPORARY}"
+    return f".{name}.{os.urandom(4).hex()}{TEMPORARY}"
 
 
 def _keep_facts(spot: _Spot, descriptor: int) -> None:

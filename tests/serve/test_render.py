@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from spec_kit_memory import answers
+from spec_kit_memory.core.lean_dataclass import dataclass
 from spec_kit_memory.core.memory import Tier
 from spec_kit_memory.errors import CoolingDown, SpecKitMemoryError, UndecidedSpecFolder, all_errors
 from spec_kit_memory.serve.render import camel, compact, envelope, error, value

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from spec_kit_memory.core.lean_dataclass import dataclass
 
 MOST_FILES = 50  # a note that names more is an inventory, and only its first ones are recorded
 MOST_NAMES = 400

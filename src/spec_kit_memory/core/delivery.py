@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 from uuid import uuid4
+
+from spec_kit_memory.core.lean_dataclass import dataclass
 
 
 class Stage(StrEnum):

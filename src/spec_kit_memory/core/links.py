@@ -7,8 +7,8 @@ traversal: a text tree, Mermaid and DOT.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 
+from spec_kit_memory.core.lean_dataclass import dataclass
 from spec_kit_memory.core.memory import Link, Origin, Relation
 from spec_kit_memory.errors import BadParameter, OutOfRange, UnknownRelation
 

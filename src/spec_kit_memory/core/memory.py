@@ -8,7 +8,7 @@ Similarity is 0 to 1 and score is 0 to 100 everywhere.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spec_kit_memory.advice import Text
 from spec_kit_memory.core.citations import CitedFile
+from spec_kit_memory.core.lean_dataclass import dataclass
 
 if TYPE_CHECKING:
     from spec_kit_memory.core.operation import Operation

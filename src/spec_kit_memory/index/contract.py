@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import Enum
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 from spec_kit_memory.advice import Text
 from spec_kit_memory.core.citations import Citations
 from spec_kit_memory.core.delivery import Backlog, Delivery, FileOperation
+from spec_kit_memory.core.lean_dataclass import dataclass
 from spec_kit_memory.core.memory import (
     Change,
     Entry,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from spec_kit_memory.answers import Answer, Card, ListAnswer, StatsAnswer
+from spec_kit_memory.core.lean_dataclass import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from spec_kit_memory.answers import Answer
+from spec_kit_memory.core.lean_dataclass import dataclass
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.serve.cli.commands import COMMANDS, argument, command, flag
 from spec_kit_memory.serve.cli.invocation import Invocation

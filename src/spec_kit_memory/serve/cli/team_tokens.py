@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from spec_kit_memory.answers import Answer
+from spec_kit_memory.core.lean_dataclass import dataclass
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import MissingParameter
 from spec_kit_memory.serve.cli.commands import COMMANDS, argument, command

@@ -10,12 +10,13 @@ import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from spec_kit_memory import filesystem
 from spec_kit_memory.answers import Answer
+from spec_kit_memory.core.lean_dataclass import dataclass
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import AccessDenied, BadParameter, Invalid
 from spec_kit_memory.filesystem import Place, Staged

@@ -6,6 +6,7 @@ Nothing is changed. What a project's own file names is only run where `runnable`
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shlex
@@ -16,12 +17,12 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from spec_kit_memory import programs, settings
 from spec_kit_memory.answers import Answer
+from spec_kit_memory.core.lean_dataclass import dataclass
 from spec_kit_memory.serve.cli.answer_view import Block, Line
 from spec_kit_memory.serve.hosts import approval, edits, runnable
 from spec_kit_memory.serve.hosts.formats import (
@@ -257,7 +258,7 @@ class ServerAnswer:
     seconds: float
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class Answers:
     """A server's answers by request id, and the last line of its standard error if it left some unanswered."""
 
