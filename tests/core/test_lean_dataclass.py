@@ -142,7 +142,7 @@ def test_nothing_is_set_or_deleted() -> None:
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(LeanPair(1), name, 3)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        del LeanPair(1).left  # type: ignore[misc]
+        del LeanPair(1).left
 
 
 def test_threads_may_make_the_first_ones_at_once() -> None:
