@@ -7,6 +7,7 @@ import json
 import os
 import tarfile
 import tempfile
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -22,7 +23,7 @@ from spec_kit_memory.index.sqlite.engine import SqliteIndex
 from spec_kit_memory.serve.cli import cleanup
 from spec_kit_memory.serve.cli.invocation import Invocation
 from spec_kit_memory.settings import Semantic, Settings
-from spec_kit_memory.workspace import Workspace
+from spec_kit_memory.workspace import Workspace, make_workspace, write_lines
 from tests.files.test_original_db import CAUSAL_EDGES, HISTORY_BY_EVENT, MEMORY_INDEX
 
 FOLDER = "specs/001-core/memory"
@@ -79,6 +80,7 @@ class Operation:
     `resumes`: it is made of many steps, each of which may be done or not; doing it again completes it. `optional`:
     files that may be lacking after it was done, since nobody was promised them. `opens`: opening the workspace is
     what is tried, too. `keeps_text`: where the index refuses it, the text stays in a file that the error names.
+    `first`: what is done first of two things, where the second may fail with a warning, or never be begun.
     """
 
     act: Callable[[Workspace], object]
@@ -87,6 +89,7 @@ class Operation:
     optional: frozenset[str] = frozenset()
     opens: bool = False
     keeps_text: bool = False
+    first: Callable[[Workspace], object] | None = None
     make: Callable[[Path], None] = build
 
 
@@ -104,6 +107,25 @@ def _save_in_new_folder(workspace: Workspace) -> object:
     return workspace.save(context=context, spec_folder="007-night", create=True)
 
 
+ROUTES = [
+    f"The {animal} sleeps in its burrow until the evening and then walks to the river to look for roots and insects."
+    for animal in ("quokka", "bettong", "dunnart", "woylie", "monjon", "antechinus")
+]
+
+
+def _similar(workspace: Workspace) -> None:
+    workspace.save(text=" ".join(ROUTES), spec_folder="001-core")
+
+
+def _save_and_merge(workspace: Workspace, on_similar: str = "merge") -> object:
+    text = " ".join([*ROUTES, "The potoroo eats truffles."])
+    return workspace.save(text=text, spec_folder="001-core", on_similar=on_similar)
+
+
+def _save_beside_similar(workspace: Workspace) -> object:
+    return _save_and_merge(workspace, on_similar="warn")
+
+
 def _save_file(workspace: Workspace) -> object:
     return workspace.save(file_path=f"{FOLDER}/new.md")
 
@@ -118,6 +140,10 @@ def _delete(workspace: Workspace) -> object:
 
 def _forget(workspace: Workspace) -> object:
     return workspace.delete(id_of(workspace, "plan.md"))
+
+
+def _forget_folder(workspace: Workspace) -> object:
+    return workspace.delete(spec_folder="001-core", confirm=True)
 
 
 def _delete_folder(workspace: Workspace) -> object:
@@ -152,6 +178,11 @@ def _liked(workspace: Workspace) -> None:
 
 def _promote(workspace: Workspace) -> object:
     return workspace.validate(id_of(workspace, "plan.md"), promote=True)
+
+
+def _promoted(workspace: Workspace) -> None:
+    _liked(workspace)
+    _promote(workspace)
 
 
 def _clean_up(workspace: Workspace) -> None:
@@ -215,6 +246,60 @@ def _link(workspace: Workspace) -> object:
 
 def _import_chat(workspace: Workspace) -> object:
     return workspace.chat_import([workspace.settings.root / "talk.jsonl"])
+
+
+def _forget_chat(workspace: Workspace) -> object:
+    return workspace.chat_forget(str(_chat_id(workspace)))
+
+
+def _forgotten_chat(workspace: Workspace) -> None:
+    _import_chat(workspace)
+    _forget_chat(workspace)
+
+
+def _build_beside_export(root: Path) -> None:
+    """An export of three conversations, in a zip as a provider sends it."""
+    build(root)
+    conversations = [
+        {
+            "uuid": f"talk-{number}",
+            "name": f"Talk {number}",
+            "chat_messages": [
+                {"sender": ("human", "assistant")[turn % 2], "text": f"The quagga{turn} ran {number} times."}
+                for turn in range(4)
+            ],
+        }
+        for number in range(3)
+    ]
+    with zipfile.ZipFile(root / "export.zip", "w") as export:
+        export.writestr("conversations.json", json.dumps(conversations))
+
+
+def _import_export(workspace: Workspace) -> object:
+    return workspace.chat_import([workspace.settings.root / "export.zip"])
+
+
+def _repair(workspace: Workspace) -> object:
+    return workspace.health(repair=True)
+
+
+def _disordered(workspace: Workspace) -> None:
+    """Files edited behind the index's back, and a text index that has lost its words."""
+    _edited(workspace)
+    with closing(apsw.Connection(str(workspace.settings.index_path))) as connection:
+        connection.execute("INSERT INTO passage_fts (passage_fts) VALUES ('delete-all')")
+
+
+def _set_aside(workspace: Workspace) -> object:
+    return workspace.keep("stale:1:0123")
+
+
+def _export_ledger(workspace: Workspace) -> object:
+    return write_lines(workspace.settings.root / "ledger.jsonl", workspace.ledger_export())
+
+
+def _initialise(workspace: Workspace) -> object:
+    return make_workspace(workspace.settings.root)
 
 
 def _import_original(workspace: Workspace) -> object:
@@ -343,22 +428,28 @@ OPERATIONS: Mapping[str, Operation] = {
     "save": Operation(_save, optional=METADATA, keeps_text=True),
     "save of a fact": Operation(_save_fact, optional=METADATA, keeps_text=True),
     "save in a new folder": Operation(_save_in_new_folder, optional=METADATA, keeps_text=True),
+    "save that merges": Operation(
+        _save_and_merge, _similar, optional=METADATA, keeps_text=True, first=_save_beside_similar
+    ),
     "save of a file": Operation(_save_file, _new_file, resumes=True),
     "update": Operation(_update),
     "update in the index": Operation(_update_in_index, _imported),
     "delete": Operation(_delete),
     "delete without its file": Operation(_forget),
+    "delete a folder without its files": Operation(_forget_folder),
     "delete a folder": Operation(_delete_folder),
     "merge": Operation(_merge),
     "cleanup": Operation(_clean_up, _outdated),
     "undo of a delete": Operation(_undo, _delete),
     "undo of a delete without its file": Operation(_undo, _forget),
+    "undo of a folder's delete without its files": Operation(_undo, _forget_folder),
     "undo of a folder's delete": Operation(_undo, _delete_folder),
     "undo of an update": Operation(_undo, _update),
     "undo of an update in the index": Operation(_undo, _updated_in_index),
     "undo of a merge": Operation(_undo, _merge),
     "undo of a validation": Operation(_undo, _validate),
     "undo of an outdated mark": Operation(_undo, _outdated),
+    "undo of a promotion": Operation(_undo, _promoted),
     "undo of a link": Operation(_undo, _link),
     "undo of an unlink": Operation(_undo, _unlinked),
     "undo of trust": Operation(_undo, _trusted),
@@ -370,7 +461,9 @@ OPERATIONS: Mapping[str, Operation] = {
     "import of a chat": Operation(_import_chat, resumes=True),
     "trust": Operation(_trust, _imported),
     "import of the original": Operation(_import_original, resumes=True, make=_build_beside_original),
-    "forgetting a chat": Operation(lambda workspace: workspace.chat_forget(str(_chat_id(workspace))), _imported),
+    "import of an export": Operation(_import_export, resumes=True, make=_build_beside_export),
+    "forgetting a chat": Operation(_forget_chat, _imported),
+    "undo of forgetting a chat": Operation(_undo, _forgotten_chat),
     "personal save": Operation(_personal_save, optional=METADATA, keeps_text=True, make=_build_vault),
     "personal update": Operation(_personal_update, make=_build_vault),
     "personal delete": Operation(_personal_delete, make=_build_vault),
@@ -380,10 +473,43 @@ OPERATIONS: Mapping[str, Operation] = {
     "restore": Operation(_restore, _forgotten_since),
     "restore with its files": Operation(_restore_files, _checkpoint),
     "undo of a restore": Operation(_undo, _restored),
+    "set a finding aside": Operation(_set_aside),
+    "export of the ledger": Operation(_export_ledger),
+    "init": Operation(_initialise, resumes=True),
     "scan": Operation(lambda workspace: workspace.index(), _edited, resumes=True),
+    "repair": Operation(_repair, _disordered, resumes=True),
     "rebuild": Operation(lambda workspace: workspace.index(rebuild=True), resumes=True),
     "first scan": Operation(lambda workspace: workspace.index(), resumes=True, opens=True, make=_notes_only),
     "upgrade of an index of 0.1": Operation(lambda workspace: None, resumes=True, opens=True, make=_old_workspace),
+}
+
+# Verbs that change nothing but counts of use and what a session was sent: where those cannot be written, the question
+# is answered all the same (`test_reads.py`).
+QUESTIONS: Mapping[str, Callable[[Workspace], Any]] = {
+    "search": lambda workspace: workspace.search("numbat termites", limit=3),
+    "search in a folder": lambda workspace: workspace.search("text", spec_folder="001-core", include_content=True),
+    "list": lambda workspace: workspace.list(limit=100),
+    "load": lambda workspace: workspace.load(id_of(workspace, "plan.md")),
+    "get": lambda workspace: workspace.get(f"{FOLDER}/plan.md"),
+    "triggers": lambda workspace: workspace.triggers("numbat food, please"),
+    "context": lambda workspace: workspace.context(),
+    "session": lambda workspace: workspace.session("one", anew=True),
+    "why": lambda workspace: workspace.why(id_of(workspace, "plan.md")),
+    "history": lambda workspace: workspace.history(id_of(workspace, "plan.md")),
+    "checkpoints": lambda workspace: workspace.checkpoint_list(),
+    "diff": lambda workspace: workspace.checkpoint_diff("then"),
+    "verify": lambda workspace: workspace.ledger_verify(),
+    "head": lambda workspace: workspace.ledger_head(),
+    "conversations": lambda workspace: workspace.chat_list(),
+    "stats": lambda workspace: workspace.stats(),
+    "numbers": lambda workspace: workspace.numbers(),
+    "facets": lambda workspace: workspace.facets("numbat termites"),
+    "folders": lambda workspace: workspace.folders(),
+    "changes": lambda workspace: workspace.changes(),
+    "examine": lambda workspace: workspace.examine(id_of(workspace, "plan.md")),
+    "versions": lambda workspace: workspace.versions(id_of(workspace, "plan.md")),
+    "care": lambda workspace: workspace.care(health=False),
+    "count of what was sent": lambda workspace: workspace.record_sent("search", 100),
 }
 
 
@@ -417,8 +543,13 @@ def look(workspace: Workspace) -> dict[str, Any]:
         **recorded,
         "found": [[result.path for result in workspace.search(query, limit=3).results] for query in WORDS],
         "checkpoints": sorted(row["name"] for row in workspace.checkpoint_list().checkpoints),
+        "set aside": sorted(_lines(root / ".spec-kit-memory/set-aside.jsonl")),
         "head": workspace.ledger_head().head,
     }
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
 
 def _files(folder: Path, *, all_: bool = False) -> Iterator[tuple[str, str]]:

@@ -69,6 +69,7 @@ class Ready:
     folder: Path
     before: Mapping[str, Any]
     after: Mapping[str, Any]
+    between: Mapping[str, Any] | None = None  # after the first of two things
 
 
 @dataclass
@@ -88,12 +89,20 @@ def prepare(name: str, folder: Path) -> Ready:
     if not operation.opens:
         with operations.open_at(ready) as workspace:
             operation.prepare(workspace)
-    shutil.copytree(ready, done, symlinks=True)
-    with _opened(done, operation, Calls()) as workspace:
-        operation.act(workspace)
+    after = _state_after(ready, done, operation, operation.act)
+    between = operation.first and _state_after(ready, folder / "between", operation, operation.first)
     looked = folder / "looked"
     shutil.copytree(ready, looked, symlinks=True)
-    return Ready(name, operation, folder, operations.state_of(looked), operations.state_of(done))
+    return Ready(name, operation, folder, operations.state_of(looked), after, between)
+
+
+def _state_after(
+    ready: Path, place: Path, operation: Operation, act: Callable[[Workspace], object]
+) -> Mapping[str, Any]:
+    shutil.copytree(ready, place, symlinks=True)
+    with _opened(place, operation, Calls()) as workspace:
+        act(workspace)
+    return operations.state_of(place)
 
 
 @contextmanager
@@ -244,7 +253,8 @@ def _seen(ready: Ready, root: Path, at: int) -> str:
     calls = Calls(at, Fault(happen))
     with watched(calls), _opened(root, ready.operation, calls) as workspace:
         ready.operation.act(workspace)
-    wanted = [json.loads(json.dumps(_cards(state))) for state in (ready.before, ready.after)]
+    states = [state for state in (ready.before, ready.between, ready.after) if state is not None]
+    wanted = [json.loads(json.dumps(_cards(state))) for state in states]
     # The last one to close the index has it for itself for a moment: others wait.
     waits = bool(seen) and str(seen[0]).startswith("E025")
     if not ready.operation.resumes and seen and not waits and seen[0] not in wanted:
@@ -299,6 +309,8 @@ def _verdict(ready: Ready, root: Path, *, acknowledged: bool | None, error: Base
         if operation.resumes or (_kept_text(ready, error) and not undone):
             return _completed(ready, root)
         done = operations.is_done(state, ready.after, operation.optional)
+        if ready.between is not None:
+            done = done or operations.is_done(state, ready.between, operation.optional)
         if not done and not undone:
             differs = operations.difference(state, ready.before)
             return f"neither done ({operations.difference(state, ready.after)}) nor undone ({differs})"
@@ -326,10 +338,11 @@ def _completed(ready: Ready, root: Path) -> str:
         else:
             workspace.index()
     state = operations.state_of(root)
-    names = ("files", "memories", "links", "validations", "overrides", "found")
-    wrong = [name for name in names if _plain(state, name, ready) != _plain(ready.after, name, ready)]
+    names = ("files", "memories", "links", "validations", "overrides", "set aside", "found")
+    wanted = ready.after if ready.operation.resumes or ready.between is None else ready.between
+    wrong = [name for name in names if _plain(state, name, ready) != _plain(wanted, name, ready)]
     if wrong:
-        return f"doing it again left {operations.difference(state, ready.after)}"
+        return f"doing it again left {operations.difference(state, wanted)}"
     return "; ".join(operations.unhealthy(root))
 
 

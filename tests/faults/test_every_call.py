@@ -9,18 +9,22 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import apsw
 import pytest
 
+from spec_kit_memory import requests
+from spec_kit_memory.answers import UndoAnswer
 from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable
+from spec_kit_memory.features import undo
 from spec_kit_memory.index.sqlite.engine import SqliteIndex
+from spec_kit_memory.workspace import Workspace
 from tests.faults import operations, sweep
 from tests.faults.calls import Calls, watched
-from tests.faults.operations import OPERATIONS
+from tests.faults.operations import OPERATIONS, QUESTIONS
 from tests.faults.power_cut import EVERYTHING, Disk
 from tests.faults.sweep import CUT, KILL, KINDS, LATE, READING, Ready
 
@@ -77,6 +81,16 @@ def test_a_rebuild_that_is_killed_at_any_step_leaves_the_old_index_or_a_whole_ne
     ready: dict[str, Ready], tmp_path: Path
 ) -> None:
     tried = sweep.sweep(ready["rebuild"], KILL, sweep.some(40, seed="rebuild"), tmp_path / "tried")
+    assert tried.problems == []
+    assert tried.points > 30
+
+
+@pytest.mark.timeout(600)
+def test_a_save_is_done_though_nothing_can_be_read_any_more_for_its_merge(
+    ready: dict[str, Ready], tmp_path: Path
+) -> None:
+    kind = "reads fail from then on"
+    tried = sweep.sweep(ready["save that merges"], kind, sweep.every(6), tmp_path / "tried")
     assert tried.problems == []
     assert tried.points > 30
 
@@ -146,3 +160,41 @@ def test_an_index_that_cannot_be_written_any_more_takes_the_files_back(
                 return
     assert operations.is_undone(operations.state_of(root), ready[name].before)
     assert operations.unhealthy(root) == []
+
+
+def test_every_verb_is_tried_with_faults(
+    ready: dict[str, Ready], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new verb belongs among the operations if it changes something, else among the questions."""
+    verbs = {kind.verb for kind in vars(requests).values() if isinstance(kind, type) and getattr(kind, "verb", "")}
+    called: set[str] = set()
+    for verb in verbs:
+        monkeypatch.setattr(Workspace, verb, _noting(verb, getattr(Workspace, verb), called))
+    for name, operation in OPERATIONS.items():
+        root = shutil.copytree(ready[name].folder / "ready", tmp_path / name, symlinks=True)
+        with operations.open_at(root) as workspace:
+            operation.act(workspace)
+    with operations.open_at(tmp_path / "checkpoint") as workspace:
+        for ask in QUESTIONS.values():
+            ask(workspace)
+    assert called == verbs
+
+
+def _noting(verb: str, method: Callable[..., object], called: set[str]) -> Callable[..., object]:
+    def call(workspace: Workspace, *values: object, **keywords: object) -> object:
+        called.add(verb)
+        return method(workspace, *values, **keywords)
+
+    return call
+
+
+def test_every_kind_of_undo_is_tried_with_faults(ready: dict[str, Ready], tmp_path: Path) -> None:
+    undone: set[str] = set()
+    for name, operation in OPERATIONS.items():
+        if name.startswith("undo of"):
+            root = shutil.copytree(ready[name].folder / "ready", tmp_path / name, symlinks=True)
+            with operations.open_at(root) as workspace:
+                answer = operation.act(workspace)
+            assert isinstance(answer, UndoAnswer)
+            undone.add(answer.undone)
+    assert undone == {undo._CALLED.get(kind, kind) for kind in undo._WAYS}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,30 +11,18 @@ import pytest
 
 from spec_kit_memory import answer_json
 from spec_kit_memory.errors import SpecKitMemoryError
-from spec_kit_memory.workspace import Workspace
 from tests.faults import operations
 from tests.faults.calls import BROKEN, READS, Calls, Fault, watched
+from tests.faults.operations import QUESTIONS
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="its VFS stands on the one of Unix")
 
-# Asking counts as use, which scores and their sentence follow.
-_PASSING = frozenset(("meta", "accessCount", "uses", "lastAccess", "lastAccessed", "sessionId", "score", "outcome"))
+# Asking counts as use, which scores and their sentence follow. Tallies of written files are no part of what is known.
+_PASSING = frozenset(
+    ("meta", "accessCount", "uses", "lastAccess", "lastAccessed", "sessionId", "score", "outcome", "transactions")
+)
 EVERY = int(os.environ.get("SKM_TEST_READS", "5"))  # every so many calls of each question
 REFUSALS = frozenset(("E010", "E011", "E014", "E020", "E025"))
-QUESTIONS: dict[str, Callable[[Workspace], Any]] = {
-    "search": lambda workspace: workspace.search("numbat termites", limit=3),
-    "search in a folder": lambda workspace: workspace.search("text", spec_folder="001-core", include_content=True),
-    "list": lambda workspace: workspace.list(limit=100),
-    "load": lambda workspace: workspace.load(operations.id_of(workspace, "plan.md")),
-    "triggers": lambda workspace: workspace.triggers("numbat food, please"),
-    "context": lambda workspace: workspace.context(),
-    "history": lambda workspace: workspace.history(operations.id_of(workspace, "plan.md")),
-    "checkpoints": lambda workspace: workspace.checkpoint_list(),
-    "diff": lambda workspace: workspace.checkpoint_diff("then"),
-    "verify": lambda workspace: workspace.ledger_verify(),
-    "folders": lambda workspace: workspace.folders(),
-    "changes": lambda workspace: workspace.changes(),
-}
 
 
 @pytest.fixture
@@ -79,3 +66,11 @@ def test_an_answer_is_right_or_an_error_whatever_cannot_be_read(root: Path, name
             assert message == wanted or os.strerror(BROKEN) in message, (at, calls.names[at - 1 : at])
             calls.armed = False
             assert _told(ask(workspace)) == wanted, f"after call {at} failed once"
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_asking_changes_nothing_that_is_recorded(root: Path, name: str) -> None:
+    before = operations.state_of(root)
+    with operations.open_at(root) as workspace:
+        QUESTIONS[name](workspace)
+    assert operations.state_of(root) == before

@@ -300,30 +300,34 @@ def _already_stored(
 
 
 def _joined(runtime: Runtime, answer: SaveAnswer, memory_id: int) -> SaveAnswer:
-    """Merge the most similar memory into this one; the answer says what was merged, or why nothing was."""
-    memory = runtime.store.documents.get(memory_id, any_presence=True)  # another process may have deleted it by now
+    """Merge the most similar memory into this one; the answer says what was merged, or why nothing was.
+
+    This memory is already saved, so a failure here is a warning.
+    """
     others = tuple(row for row in answer.similar if row.id != memory_id)
-    other = near_duplicates.mergeable(runtime, others, memory)
-    if other is None:
-        if others:
-            reason = merge.obstacle(runtime.store.documents.get(others[0].id, any_presence=True), memory) or finding(
+    if not others:
+        return replace(answer, similar=())
+    tried = others[0].id
+    try:
+        memory = runtime.store.documents.get(memory_id, any_presence=True)  # another process may have deleted it by now
+        other = near_duplicates.mergeable(runtime, others, memory)
+        if other is None:
+            reason = merge.obstacle(runtime.store.documents.get(tried, any_presence=True), memory) or finding(
                 "merges-one-folder-only"
             )
-            message = finding("similar-not-merged", id=others[0].id, reason=reason)
+            message = finding("similar-not-merged", id=tried, reason=reason)
             return replace(answer, warnings=(*answer.warnings, message), similar=others)
-        return replace(answer, similar=())
-    try:
-        done = merge.join(runtime, memory_id=other.id, into=memory_id)
+        tried = other.id
+        done = merge.join(runtime, memory_id=tried, into=memory_id)
     except SpecKitMemoryError as error:
-        # Both memories are still there.
-        message = finding("not-merged", id=other.id, reason=error.message)
+        message = finding("not-merged", id=tried, reason=error.message)
         return replace(answer, warnings=(*answer.warnings, message), similar=others)
     return replace(
         answer,
-        outcome=outcome("takes-in", outcome=answer.outcome, other=other.id),
+        outcome=outcome("takes-in", outcome=answer.outcome, other=tried),
         warnings=(*answer.warnings, done.both) if done.both else answer.warnings,
-        merged=other.id,
-        similar=tuple(row for row in others if row.id != other.id),
+        merged=tried,
+        similar=tuple(row for row in others if row.id != tried),
         triggers=done.memory.attributes.triggers,
         tier=done.memory.tier,
     )

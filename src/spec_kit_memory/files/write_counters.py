@@ -29,10 +29,16 @@ class WriteCounters:
 
 def read(settings: Settings, *, scope: Scope) -> WriteCounters:
     try:
-        data, _ = filesystem.read(_place(settings, scope), limit=_MOST_BYTES)
-        fields = json.loads(data)
+        return _stored(_place(settings, scope))
+    except OSError:
+        return WriteCounters()
+
+
+def _stored(place: Place) -> WriteCounters:
+    try:
+        fields = json.loads(filesystem.read(place, limit=_MOST_BYTES)[0])
         return WriteCounters(**{name: int(fields.get(name, 0)) for name in asdict(WriteCounters())})
-    except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+    except (FileNotFoundError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return WriteCounters()
 
 
@@ -47,7 +53,7 @@ def count(settings: Settings, *, scope: Scope, **added: int) -> None:
         with Lock(settings, f"{place.path.stem}.lock") as lock:
             if not lock.wait(seconds=1.0):
                 return
-            now = asdict(read(settings, scope=scope))
+            now = asdict(_stored(place))  # if they cannot be read, they are kept as they are
             for name, number in added.items():
                 now[name] += number
             fresh = place.sibling(f"{place.path.stem}.new")
