@@ -105,7 +105,10 @@ def make_personal_vault() -> tuple[Path, tuple[str, ...]]:
     root = personal_vault()
     if root is None:
         raise FileMissing("this user has no home folder to keep personal memory in", hint="set HOME")
-    make_private_folder(root)
+    try:
+        make_private_folder(root)
+    except OSError as error:
+        raise disk_error(error, root) from error
     return root, make_workspace(root)
 
 

@@ -1,6 +1,6 @@
-"""A program for `sweep`: another process, which looks at a workspace or brings its index in step with the files.
+"""A program for `sweep`: another process, which looks at a workspace, saves in it or brings its index in step.
 
-It reads `look` or `scan` and the root of a workspace from each line of its input and prints one line of JSON for it.
+It reads `look`, `save` or `scan` and the root of a workspace from each line of its input and prints a line of JSON.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ def answer(what: str, root: Path) -> object:
             if what == "scan":
                 workspace.index()
                 return "scanned"
+            if what == "save":
+                return workspace.save(text=operations.FACT, spec_folder="001-core").id
             memories = workspace.list(limit=100, max_tokens=50_000).memories
             return [[card.id, card.path, card.title] for card in sorted(memories, key=lambda card: card.id)]
     except SpecKitMemoryError as error:

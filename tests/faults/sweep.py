@@ -38,7 +38,7 @@ from tests.faults.calls import (
 from tests.faults.operations import OPERATIONS, Operation
 from tests.faults.power_cut import POLICIES, Disk
 
-__all__ = ["FAULTS", "KINDS", "Ready", "Tried", "prepare", "sweep"]
+__all__ = ["FAULTS", "KINDS", "Ready", "Tried", "looker", "prepare", "sweep"]
 
 Pick = Callable[[int], Iterable[int]]  # which numbers of how many are tried
 REFUSALS = frozenset(("E010", "E011", "E014", "E020", "E025", "E090", "E110"))
@@ -248,7 +248,7 @@ def _seen(ready: Ready, root: Path, at: int) -> str:
     seen: list[Any] = []
 
     def happen(call: str, path: str) -> None:
-        seen.append(_looker().look(root))
+        seen.append(looker().look(root))
 
     calls = Calls(at, Fault(happen))
     with watched(calls), _opened(root, ready.operation, calls) as workspace:
@@ -267,7 +267,7 @@ def _late(ready: Ready, root: Path, at: int) -> str:
     seen: list[Any] = []
 
     def happen(call: str, path: str) -> None:
-        seen.append(_looker().scan(root))
+        seen.append(looker().scan(root))
 
     calls = Calls(at, Fault(happen))
     try:
@@ -306,9 +306,9 @@ def _verdict(ready: Ready, root: Path, *, acknowledged: bool | None, error: Base
     try:
         state = operations.state_of(root)
         undone = operations.is_undone(state, ready.before)
-        if operation.resumes or (_kept_text(ready, error) and not undone):
-            return _completed(ready, root)
         done = operations.is_done(state, ready.after, operation.optional)
+        if operation.resumes or (_kept_text(ready, error) and not undone and not (done and ready.between)):
+            return _completed(ready, root)
         if ready.between is not None:
             done = done or operations.is_done(state, ready.between, operation.optional)
         if not done and not undone:
@@ -375,6 +375,10 @@ class _Looker:
     def scan(self, root: Path) -> Any:
         return self._asked("scan", root)
 
+    def save(self, root: Path) -> Any:
+        """The new memory's id, or the error."""
+        return self._asked("save", root)
+
     def _asked(self, what: str, root: Path) -> Any:
         assert self._process.stdin
         assert self._process.stdout
@@ -389,7 +393,7 @@ class _Looker:
 _lookers: list[_Looker] = []
 
 
-def _looker() -> _Looker:
+def looker() -> _Looker:
     if not _lookers:
         _lookers.append(_Looker())
     return _lookers[0]

@@ -23,7 +23,7 @@ from spec_kit_memory.features import undo
 from spec_kit_memory.index.sqlite.engine import SqliteIndex
 from spec_kit_memory.workspace import Workspace
 from tests.faults import operations, sweep
-from tests.faults.calls import Calls, watched
+from tests.faults.calls import READS, Calls, Fault, watched
 from tests.faults.operations import OPERATIONS, QUESTIONS
 from tests.faults.power_cut import EVERYTHING, Disk
 from tests.faults.sweep import CUT, KILL, KINDS, LATE, READING, Ready
@@ -83,6 +83,35 @@ def test_a_rebuild_that_is_killed_at_any_step_leaves_the_old_index_or_a_whole_ne
     tried = sweep.sweep(ready["rebuild"], KILL, sweep.some(40, seed="rebuild"), tmp_path / "tried")
     assert tried.problems == []
     assert tried.points > 30
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("reading", [True, False], ids=["reads", "changes"])
+def test_what_another_process_saves_during_a_scan_is_never_missing(
+    ready: dict[str, Ready], tmp_path: Path, reading: bool
+) -> None:
+    """The scan is late at one of its calls, and a save comes in between; nobody has to scan again."""
+
+    def scanned(at: int) -> tuple[Calls, list[object]]:
+        root, said = shutil.copytree(ready["scan"].folder / "ready", tmp_path / f"{at}"), []
+        late = Fault(lambda call, path: said.append(sweep.looker().save(root)), only=READS if reading else None)
+        calls = Calls(at, late)
+        with watched(calls), operations.open_at(root) as workspace:
+            calls.armed = True
+            OPERATIONS["scan"].act(workspace)
+            calls.armed = False
+        with operations.open_at(root) as workspace:
+            if said and isinstance(said[0], int):
+                assert [one.id for one in workspace.list(limit=100).memories if one.id == said[0]], (at, calls.names)
+                assert workspace.search("potoroo truffles", limit=1).results[0].id in said
+            problems = [one for one in workspace.health(full=True).problems if one["check"] != "held back"]
+            assert problems == [] or "E025" in str(said), (at, said)
+        shutil.rmtree(root)
+        return calls, said
+
+    count = len(scanned(0)[0].names)
+    saved = [scanned(at)[1] for at in sweep.some(5 * MOST, seed=f"{reading}")(count)]
+    assert any(isinstance(said[0], int) for said in saved)
 
 
 @pytest.mark.timeout(600)

@@ -66,13 +66,38 @@ def asked(before: list[str], root: Path, environment: dict[str, str]) -> str:
             server.stdin.close()
 
 
-@pytest.mark.parametrize("home", ["unset", "missing", "unwritable", "a file"])
-def test_everything_works_for_a_user_without_rights_or_a_home(open_root: Path, home: str) -> None:
-    before = as_nobody()
-    root = open_root / "project"
-    root.mkdir()
+def ran(before: list[str], root: Path, environment: dict[str, str], *arguments: str) -> tuple[int, str, str]:
+    """A command with an open umask: how it ended, and what it printed."""
+    command = [*before, sys.executable, "-m", "spec_kit_memory", *arguments]
+    done = subprocess.run(
+        command,
+        cwd=root,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        umask=0,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stdout, done.stderr
+
+
+def made_project(root: Path, before: list[str]) -> Path:
+    (root / "memory").mkdir(parents=True)
+    (root / "memory/plan.md").write_text("# Plan\n\nThe numbat digs.\n", encoding="utf-8")
     if before:
         os.chown(root, NOBODY, NOBODY)
+        os.chown(root / "memory", NOBODY, NOBODY)
+        os.chown(root / "memory/plan.md", NOBODY, NOBODY)
+    return root
+
+
+@pytest.mark.parametrize("home", ["unset", "empty", "missing", "unwritable", "a file"])
+def test_everything_works_for_a_user_without_rights_or_a_home(open_root: Path, home: str) -> None:
+    before = as_nobody()
+    root = made_project(open_root / "project", before)
     place = open_root / "home"
     if home == "unwritable":
         place.mkdir()
@@ -81,30 +106,14 @@ def test_everything_works_for_a_user_without_rights_or_a_home(open_root: Path, h
         place.write_text("")
     environment = {"PATH": os.environ.get("PATH", ""), "SPEC_KIT_MEMORY_SEMANTIC_MODEL": "none"}
     if home != "unset":
-        environment["HOME"] = str(place / "none" if home == "missing" else place)
+        environment["HOME"] = "" if home == "empty" else str(place / "none" if home == "missing" else place)
 
     def run(*arguments: str) -> str:
-        command = [*before, sys.executable, "-m", "spec_kit_memory", *arguments]
-        done = subprocess.run(
-            command,
-            cwd=root,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            umask=0,
-            check=False,
-        )
-        assert done.returncode == 0, (arguments, done.stdout, done.stderr)
-        assert "Traceback" not in done.stderr
-        return done.stdout
+        code, printed, problem = ran(before, root, environment, *arguments)
+        assert code == 0, (arguments, printed, problem)
+        return printed
 
     run("init")
-    (root / "memory").mkdir(exist_ok=True)
-    (root / "memory/plan.md").write_text("# Plan\n\nThe numbat digs.\n", encoding="utf-8")
-    if before:
-        os.chown(root / "memory", NOBODY, NOBODY)
     run("index")
     run("save", "--text", "The potoroo is small.")
     assert "numbat" in run("search", "numbat")
@@ -114,3 +123,43 @@ def test_everything_works_for_a_user_without_rights_or_a_home(open_root: Path, h
     assert stat.S_IMODE((state / "index.sqlite").stat().st_mode) == 0o600
     if before:
         assert {path.stat().st_uid for path in state.rglob("*")} == {NOBODY}
+    if home in ("unwritable", "a file"):
+        code, _, problem = ran(before, root, environment, "init", "--personal")
+        assert code == 1
+        assert problem.startswith(("E010", "E011")), problem
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it mounts a disk")
+def test_everything_works_on_a_disk_from_which_nothing_may_be_run(open_root: Path) -> None:
+    before = as_nobody()
+    place = open_root / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "noexec,nosuid,nodev,size=100m", "none", str(place)]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a disk needs root")
+    try:
+        place.chmod(0o777)
+        for name in ("home", "tmp"):
+            (place / name).mkdir()
+            os.chown(place / name, NOBODY, NOBODY)
+        root = made_project(place / "project", before)
+        environment = {"PATH": os.environ.get("PATH", ""), "HOME": str(place / "home"), "TMPDIR": str(place / "tmp")}
+
+        def run(*arguments: str) -> str:
+            code, printed, problem = ran(before, root, environment, *arguments)
+            assert code == 0, (arguments, printed, problem)
+            return printed
+
+        run("init")
+        run("index")  # with the bundled model, whose libraries are on another disk
+        run("update", "1", "--title", "Termites")
+        run("delete", "1", "--delete-file")
+        run("undo")
+        assert "Termites" in run("search", "what does the numbat eat?")
+        run("init", "--personal")
+        run("save", "--personal", "--text", "I like small commits.")
+        run("health")
+        run("install", "claude-code", "--yes")
+        run("doctor", "claude-code")
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)

@@ -505,6 +505,21 @@ def test_text_of_a_memory_cannot_steer_the_terminal() -> None:
         assert "\\x1b]0;gotcha\\x07" in drawn(answer, tty=tty)
 
 
+class _Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_names_of_files_cannot_steer_the_terminal_while_they_are_indexed(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = _Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with terminal.progress("Indexing") as step:
+        step("specs/[/x]/memory/[red]a\x1b]0;gotcha\x07.md", 1, 2)
+    Invocation().say("Into specs/\x1b]0;gotcha\x07?")
+    assert "[/x]/memory/[red]a\\x1b]0;gotcha\\x07.md" in screen.getvalue()
+    assert "\x1b]" not in screen.getvalue()
+
+
 def test_a_search_shows_place_score_and_what_was_held_back() -> None:
     held = answers.HeldBack(archived=2, best=(answers.HeldMatch(id=9, title="Old one", reason="archived", score=0),))
     answer = answers.SearchAnswer(

@@ -88,8 +88,10 @@ class Invocation:
 
     def say(self, text: str) -> None:
         """Write a message for a person to standard error; nothing with --json."""
+        from spec_kit_memory.serve.cli.terminal import harmless
+
         if not self.json:
-            sys.stderr.write(text + "\n")
+            sys.stderr.write(harmless(text) + "\n")
 
 
 @contextmanager

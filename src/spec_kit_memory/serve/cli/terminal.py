@@ -133,11 +133,14 @@ def progress(title: str, *, quiet: bool = False) -> Iterator[Callable[[str, int,
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    # Stages are names of files, which may be hostile: "[/x]" is markup to rich.
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=_console(sys.stderr), transient=True) as bar:
         task = bar.add_task(title, total=None)
 
         def step(stage: str, done: int, total: int) -> None:
-            bar.update(task, description=stage or title, completed=done, total=total or None)
+            bar.update(
+                task, description=harmless(stage or title).replace("\n", " "), completed=done, total=total or None
+            )
 
         yield step
