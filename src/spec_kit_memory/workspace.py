@@ -23,7 +23,7 @@ from spec_kit_memory import answers, features, filesystem, page_answers, request
 from spec_kit_memory import settings as settings_module
 from spec_kit_memory.advice import Text, about_personal, advise, outcome
 from spec_kit_memory.caller import Caller, process_caller
-from spec_kit_memory.core.memory import FIRST_PERSONAL_ID, Actor
+from spec_kit_memory.core.memory import PERSONAL_IDS, PROJECT_IDS, Actor
 from spec_kit_memory.embed import Embedder
 from spec_kit_memory.errors import (
     BadParameter,
@@ -198,7 +198,6 @@ class Workspace:
         if settings.on_server:  # even then, locks and pending saves are local files
             ensure_state_folder(settings)
         # Even a damaged index is opened, so that it can be rebuilt; until then every verb reports the damage.
-        first_id = FIRST_PERSONAL_ID if is_vault else 1
         place, project = index_place(settings), settings.index_project
         checkout = settings.index_checkout
         whole = store or open_index(
@@ -206,7 +205,7 @@ class Workspace:
             project=project,
             checkout=checkout,
             damaged_ok=True,
-            first_id=first_id,
+            ids=PERSONAL_IDS if is_vault else PROJECT_IDS,
             memory_mb=settings.index.memory_mb,
         )
         self._runtime = Runtime(

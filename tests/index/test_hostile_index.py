@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+import re
 import struct
 import tracemalloc
 import zlib
@@ -14,7 +16,8 @@ from typing import Any
 import apsw
 import pytest
 
-from spec_kit_memory.errors import AccessDenied, DatabaseCorrupt, DatabaseUnusable
+from spec_kit_memory.core.memory import FIRST_PERSONAL_ID
+from spec_kit_memory.errors import AccessDenied, DatabaseCorrupt, DatabaseUnusable, RestoreFailed
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.sqlite import companions, schema
 from spec_kit_memory.index.sqlite.engine import SqliteIndex
@@ -84,6 +87,55 @@ def test_programs_in_an_index_are_refused_and_a_rebuild_leaves_them_out(tmp_path
     state = operations.state_of(root)
     assert state["memories"] == before["memories"]
     assert operations.unhealthy(root) == []
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        [
+            "CREATE TEMP TABLE forged AS SELECT * FROM memory WHERE id = 1",
+            "UPDATE forged SET id = 1000000001, path = 'memory/forged.md'",
+            "INSERT INTO memory SELECT * FROM forged",
+        ],
+        ["UPDATE sqlite_sequence SET seq = 1000000000 WHERE name = 'memory'"],
+        ["UPDATE sqlite_sequence SET seq = 9223372036854775807 WHERE name = 'memory'"],
+    ],
+    ids=["a memory", "the next one", "no next one"],
+)
+def test_no_memory_of_a_repository_has_the_id_of_a_personal_one(tmp_path: Path, statements: list[str]) -> None:
+    """A change of it would be made to the user's own memory of that id."""
+    root = (tmp_path / "work").resolve()
+    operations.build(root)
+    forge(root, *statements)
+    with operations.open_at(root) as workspace:
+        with pytest.raises(DatabaseCorrupt, match="another vault"):
+            workspace.list()
+        workspace.index(rebuild=True)
+        saved = workspace.save(text=operations.FACT, spec_folder="001-core")
+        ids = [card.id for card in workspace.list(limit=100).memories]
+        assert saved.id in ids
+        assert len(ids) == len(operations.NOTES) + 1
+        assert max(ids) < FIRST_PERSONAL_ID
+    assert operations.unhealthy(root) == []
+
+
+def test_no_checkpoint_brings_the_id_of_a_personal_memory(tmp_path: Path) -> None:
+    root = (tmp_path / "work").resolve()
+    operations.build(root)
+    shelf = root / ".spec-kit-memory/checkpoints/then.jsonl.gz"
+    with operations.open_at(root) as workspace:
+        workspace.checkpoint_create("then")
+        memory_id = operations.id_of(workspace, "plan.md")
+        text = gzip.decompress(shelf.read_bytes()).decode()
+        workspace.delete(memory_id, delete_file=True)
+        forged = re.sub(rf'"id": ?{memory_id},', '"id":1000000001,', text)
+        assert forged != text
+        shelf.write_bytes(gzip.compress(forged.encode()))
+        try:
+            workspace.checkpoint_restore("then", restore_files=True)
+        except RestoreFailed:
+            return
+        assert max(card.id for card in workspace.list(limit=100).memories) < FIRST_PERSONAL_ID
 
 
 def test_a_connection_to_an_index_reaches_no_other_file(tmp_path: Path, victim: Path) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 FIRST_PERSONAL_ID = 1_000_000_001  # ids in the user's own vault start here; lower ones belong to projects
+PROJECT_IDS, PERSONAL_IDS = range(1, FIRST_PERSONAL_ID), range(FIRST_PERSONAL_ID, 1 << 62)
 
 
 class Tier(StrEnum):

@@ -18,7 +18,7 @@ def open_index(
     checkout: str = "",
     read_only: bool = False,
     damaged_ok: bool = False,
-    first_id: int = 1,
+    ids: range | None = None,
     memory_mb: int | None = None,
 ) -> Index:
     """Open the index in this file, or on the server at this `postgresql://` URL, which holds many projects by name.
@@ -27,8 +27,8 @@ def open_index(
     names this one.
 
     With `damaged_ok`, opening a damaged file is no error; every use raises one until `rebuild` has repaired it.
-    `first_id` is the id of the first memory of a new index. If a server project's arrays would take more than
-    `memory_mb`, the server searches instead.
+    `ids` are those that the memories of a file may have: a new one begins with the first, and a file with others is
+    called damaged. If a server project's arrays would take more than `memory_mb`, the server searches instead.
     """
     if isinstance(place, str) and place.startswith(_SERVERS):
         try:
@@ -43,4 +43,4 @@ def open_index(
         return PostgresIndex(place, project, checkout=checkout, read_only=read_only, memory_mb=memory_mb)
     from spec_kit_memory.index.sqlite.engine import SqliteIndex
 
-    return SqliteIndex(Path(os.path.realpath(place)), read_only=read_only, damaged_ok=damaged_ok, first_id=first_id)
+    return SqliteIndex(Path(os.path.realpath(place)), read_only=read_only, damaged_ok=damaged_ok, ids=ids)

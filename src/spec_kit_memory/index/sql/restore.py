@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spec_kit_memory.core.memory import (
+    FIRST_PERSONAL_ID,
     Change,
     Event,
     Filter,
@@ -221,7 +222,12 @@ class _Restore:
         checkouts = [self._connection.checkout] if self._same_database else self._connection.checkouts()
         with self._connection.within(*checkouts):
             taken = fetch(self._connection, "SELECT 1 FROM memory WHERE project_id = @p AND id = ?", (wanted,))
-        return None if taken or wanted < 1 else wanted
+        return None if taken or wanted < 1 or not self._is_of_this_vault(wanted) else wanted
+
+    def _is_of_this_vault(self, wanted: int) -> bool:
+        """An id alone decides whether a memory is personal, so a forged checkpoint must not bring a personal id."""
+        (largest,) = first(self._connection, "SELECT max(id) FROM memory WHERE project_id = @p")
+        return (wanted >= FIRST_PERSONAL_ID) == ((largest or 1) >= FIRST_PERSONAL_ID)
 
     def _write(self, saved: SavedMemory, before: Memory | None, here: int | None) -> int:
         connection, row = self._connection, saved.row

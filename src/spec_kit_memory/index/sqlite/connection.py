@@ -148,10 +148,10 @@ class Database:
         read_only: bool = False,
         damaged_ok: bool = False,
         busy_seconds: float = BUSY_SECONDS,
-        first_id: int = 1,
+        ids: range | None = None,
     ) -> None:
         self.path = path
-        self.first_id = first_id
+        self.ids = ids
         self._name_on_disk = str(path)
         self._asked_to_read = read_only
         self.busy_seconds = busy_seconds
@@ -252,6 +252,7 @@ class Database:
             try:
                 schema.refuse_foreign(connection, str(self.path))
                 self._bring_up_to_date(connection)
+                schema.refuse_foreign_ids(connection, str(self.path), self.ids)
             except BaseException as error:
                 failures.note_errno(error, connection)
                 connection.close()
@@ -279,6 +280,7 @@ class Database:
                     f"{self.path} has an older schema and cannot be written, so it cannot be brought up to date",
                     hint=advise("make-writable"),
                 )
+            schema.refuse_foreign_ids(connection, str(self.path), self.ids)
         except BaseException:
             connection.close()
             raise
@@ -342,7 +344,7 @@ class Database:
             return
         connection.execute("BEGIN IMMEDIATE")
         try:
-            schema.migrate(connection, str(self.path), first_id=self.first_id)
+            schema.migrate(connection, str(self.path), ids=self.ids)
             connection.execute("COMMIT")
         except BaseException:
             _roll_back(connection)

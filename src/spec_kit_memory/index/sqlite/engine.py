@@ -28,12 +28,10 @@ class SqliteIndex(TableIndex):
         read_only: bool = False,
         damaged_ok: bool = False,
         busy_seconds: float = BUSY_SECONDS,
-        first_id: int = 1,
+        ids: range | None = None,
     ) -> None:
-        database = Database(
-            path, read_only=read_only, damaged_ok=damaged_ok, busy_seconds=busy_seconds, first_id=first_id
-        )
-        another = partial(SqliteIndex, busy_seconds=busy_seconds, first_id=first_id)
+        database = Database(path, read_only=read_only, damaged_ok=damaged_ok, busy_seconds=busy_seconds, ids=ids)
+        another = partial(SqliteIndex, busy_seconds=busy_seconds, ids=ids)
         self._bind(SqliteShared(database, opened=another), None)
 
     def _bind(self, shared: SqliteShared, scope: Scope | None) -> None:  # type: ignore[override]

@@ -41,7 +41,7 @@ def rebuild(database: Database, change: Change, fill: Callable[[Path], None]) ->
         for _ in range(_TRIES):
             with _Old(path, database.busy_seconds) as old, _work_files(path) as (copy, new):
                 old.copy_to(copy)
-                salvaged = salvage(copy, new, change)
+                salvaged = salvage(copy, new, change, ids=database.ids)
                 fill(new)
                 index_remaining(new)
                 _require_sound(new)

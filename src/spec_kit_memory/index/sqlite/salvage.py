@@ -47,8 +47,8 @@ _CHAT = "chat://"
 _NOBODY = (0,)  # the memory ids of a ledger entry that is about no memory
 
 
-def salvage(old_file: Path, new_file: Path, change: Change) -> Salvaged:
-    """Build a new index from what can be read of an old file."""
+def salvage(old_file: Path, new_file: Path, change: Change, *, ids: range | None = None) -> Salvaged:
+    """Build a new index from what can be read of an old file. Memories whose id is not in `ids` are not taken over."""
     with OldIndex(old_file, _CHECKS, with_log=not _has_anothers_log(old_file)) as old:
         # An older version has fewer tables.
         tables = {name: old.read(name) if name in old.layouts else Found() for name in schema.RECORDED}
@@ -57,14 +57,16 @@ def salvage(old_file: Path, new_file: Path, change: Change) -> Salvaged:
         chats = _Chats.read(old, tables["memory"])
         version = old.version
         page_size = old.page_size
-    reports = _Mending(tables).run()
+    if ids is not None:
+        _drop_foreign(tables, sequences, ids)
+    reports = _Mending(tables, ids).run()
     with closing(Connection(str(new_file))) as connection:
         for pragma in (f"page_size = {page_size}", "journal_mode = OFF", "synchronous = OFF", "foreign_keys = OFF"):
             connection.execute(f"PRAGMA {pragma}").fetchall()
         connection.execute("BEGIN IMMEDIATE")
         schema.migrate(connection, str(new_file), upto=version)
         _write(connection, tables, reports)
-        _raise_sequences(connection, sequences, tables)
+        _raise_sequences(connection, sequences, tables, ids)
         schema.migrate(connection, str(new_file))
         _count_on(connection, tables["counter"], change)
         _record_loss(connection, tables["ledger"], tables["history"], reports, change)
@@ -241,8 +243,9 @@ _CHECKS: Mapping[str, Check] = {
 class _Mending:
     """Restores lost rows of some tables from the others, and counts those that stay lost."""
 
-    def __init__(self, tables: Mapping[str, Found]) -> None:
+    def __init__(self, tables: Mapping[str, Found], ids: range | None) -> None:
         self._found = tables
+        self._ids = ids
         self._read = {name: len(table.rows) for name, table in tables.items()}
         self._history = sorted(tables["history"].rows.values(), key=lambda row: row["sequence"])
 
@@ -295,7 +298,7 @@ class _Mending:
         for row in self._history:
             text = row["after"] or row["before"]
             state = _object(text) if text else {}
-            if "content_hash" in state:
+            if "content_hash" in state and (self._ids is None or schema.is_one_of(row["memory_id"], self._ids)):
                 states[row["memory_id"]] = row, state
         return states
 
@@ -479,7 +482,19 @@ def _sequences(old: OldIndex) -> dict[str, int]:
     }
 
 
-def _raise_sequences(connection: Connection, sequences: Mapping[str, int], tables: Mapping[str, Found]) -> None:
+def _drop_foreign(tables: Mapping[str, Found], sequences: dict[str, int], ids: range) -> None:
+    """Drop memories with ids of another vault, and what would give the next memory such an id."""
+    memory = tables["memory"]
+    for id_ in [id_ for id_ in memory.rows if not schema.is_one_of(id_, ids)]:
+        del memory.rows[id_]
+        memory.lost.add(("of another vault", id_))
+    if sequences.get("memory", ids.start) + 1 not in ids:
+        del sequences["memory"]
+
+
+def _raise_sequences(
+    connection: Connection, sequences: Mapping[str, int], tables: Mapping[str, Found], ids: range | None
+) -> None:
     mentioned = {
         "memory": (
             *tables["memory"].rows,
@@ -492,6 +507,8 @@ def _raise_sequences(connection: Connection, sequences: Mapping[str, int], table
     }
     for name in {*sequences, *mentioned}:
         numbers = [sequences.get(name, 0), *(number for number in mentioned.get(name, ()) if isinstance(number, int))]
+        if name == "memory" and ids is not None:
+            numbers = [ids.start - 1, *(number for number in numbers if number in ids)]
         connection.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
         connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (name, max(numbers)))
 

@@ -134,8 +134,28 @@ def _is_ours(objects: frozenset[Any]) -> bool:
     return False
 
 
-def migrate(connection: apsw.Connection, path: str, *, upto: int = VERSION, first_id: int = 1) -> None:
-    """Apply missing migrations, inside a write transaction of the caller. The first memory gets `first_id`."""
+def refuse_foreign_ids(connection: apsw.Connection, path: str, ids: range | None) -> None:
+    """Refuse memories with ids of another vault. An id alone decides whether a change is one of a personal memory, so
+    an index that came with a repository could otherwise turn a change of its memory into one of the user's own.
+    """
+    if ids is None:
+        return
+    sql = "SELECT (SELECT min(id) FROM memory), (SELECT max(id) FROM memory), (SELECT max(seq) + 1 FROM sqlite_sequence"
+    try:
+        found = connection.execute(f"{sql} WHERE name = 'memory')").fetchall()[0]
+    except apsw.Error:  # damaged: whoever reads the memories will find out
+        return
+    if any(id_ is not None and not is_one_of(id_, ids) for id_ in found):
+        raise damaged(path, "its memories are numbered like those of another vault")
+
+
+def is_one_of(id_: object, ids: range) -> bool:
+    """Is this one of the ids? A range would be searched number by number for anything but an integer."""
+    return isinstance(id_, int) and id_ in ids
+
+
+def migrate(connection: apsw.Connection, path: str, *, upto: int = VERSION, ids: range | None = None) -> None:
+    """Apply missing migrations, inside a write transaction of the caller. The first memory gets the first of `ids`."""
     refuse_foreign(connection, path)  # again: another process may have been first
     for number, script in enumerate(_scripts()[:upto], start=1):
         if number > _pragma(connection, "user_version"):
@@ -148,11 +168,11 @@ def migrate(connection: apsw.Connection, path: str, *, upto: int = VERSION, firs
         "INSERT OR IGNORE INTO counter (id, instance, generation, used, epoch, synced) VALUES (1, ?, 0, 0, 0, 0)",
         (secrets.token_hex(8),),
     )
-    if first_id > 1:
+    if ids is not None and ids.start > 1:
         connection.execute(
             "INSERT INTO sqlite_sequence (name, seq) SELECT 'memory', ?"
             " WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'memory')",
-            (first_id - 1,),
+            (ids.start - 1,),
         )
 
 
