@@ -247,7 +247,7 @@ def test_a_file_that_is_not_there_is_answered_with_what_saves_without_one(place:
     workspace = place.open()
     with pytest.raises(FileMissing) as refused:
         workspace.save(file_path="memory/decision.md")
-    assert "`save()` with its text" in refused.value.hint
+    assert "`save(context=TEXT)`" in refused.value.hint
 
 
 def test_without_specs_memories_go_to_the_root(place: Place) -> None:
