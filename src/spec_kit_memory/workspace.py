@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from spec_kit_memory.files.scan import Sync
 
 _TRIES = 5  # attempts while other callers keep changing the same memory
-_LOCAL_MODELS = ("local", "none", "hashing")  # they use no network
 
 _Answer = TypeVar("_Answer")
 _Request = TypeVar("_Request", bound=Request)
@@ -114,7 +113,7 @@ def make_personal_vault() -> tuple[Path, tuple[str, ...]]:
 
 def _vault_settings(root: Path, of: Settings) -> Settings:
     """Settings for the personal vault: the project's `watch` and its model, if that runs locally; else defaults."""
-    model = of.semantic.model if of.semantic.model in _LOCAL_MODELS else "local"
+    model = of.semantic.model if of.semantic.is_local else "local"
     return Settings(root=root, semantic=Semantic(model=model), watch=of.watch)
 
 
@@ -184,7 +183,7 @@ class Workspace:
         """
         is_vault = settings.root == personal_vault()
         if is_vault:  # personal texts are never sent over the network
-            semantic = settings.semantic if settings.semantic.model in _LOCAL_MODELS else Semantic()
+            semantic = settings.semantic if settings.semantic.is_local else Semantic()
             settings = replace(settings, semantic=semantic, index=IndexPlace())
         self.settings = settings
         self._personal = _PersonalVault()

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,12 @@ import pytest
 
 from spec_kit_memory.caller import Caller
 from spec_kit_memory.core.delivery import OperationKind, Stage
-from spec_kit_memory.core.memory import Memory, Scope
+from spec_kit_memory.core.memory import Memory, Scope, VectorStatus
 from spec_kit_memory.errors import AccessDenied, MemoryNotFound, SpecKitMemoryError, TooLarge
 from spec_kit_memory.features import amend
 from spec_kit_memory.features.runtime import Runtime
+from spec_kit_memory.files import vector_queue
+from spec_kit_memory.index.postgres import writer_turns
 from spec_kit_memory.index.postgres.outbox import Outbox, Waiting
 from spec_kit_memory.serve.messages import for_model, for_person
 from spec_kit_memory.settings.keys import Semantic, Settings
@@ -69,6 +72,39 @@ def test_a_save_is_accepted_and_found_from_every_replica(replica: Replica) -> No
     assert accepted.author == "ana@local"
     assert outbox(one).deliveries([saved.path])[saved.path].stage is Stage.ACCEPTED
     assert other.ledger_verify().ok
+
+
+def test_a_save_and_its_vectors_are_one_write(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other writers of the project wait once for a save and not twice."""
+    one = replica()
+    one.save(text="The gate opens at nine")
+    take, turns = writer_turns.turn_to_write, []
+
+    def counted(url: str, project: int, seconds: float) -> AbstractContextManager[float | None]:
+        turns.append(project)
+        return take(url, project, seconds)
+
+    monkeypatch.setattr(writer_turns, "turn_to_write", counted)
+    saved = one.save(text="The barrier in the yard closes at six in winter")
+    assert saved.vector_status is VectorStatus.SUCCESS
+    assert len(turns) == 1
+    assert one.search("yard barrier", explain=True).method == "hybrid"
+
+
+def test_a_save_is_accepted_though_another_process_has_changed_the_model(
+    replica: Replica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = replica(), replica()
+    embed = vector_queue.embed_ahead
+
+    def changed_meanwhile(*given: Any) -> Mapping[str, tuple[bytes, bytes | None]]:
+        vectors = embed(*given)
+        other._runtime.whole.vectors.use_model("another", 8, "weights")
+        return vectors
+
+    monkeypatch.setattr(vector_queue, "embed_ahead", changed_meanwhile)
+    saved = one.save(text="The gate opens at nine")
+    assert other.load(saved.id).memory.path == saved.path
 
 
 def test_saves_of_the_same_minute_on_two_replicas_get_names_of_their_own(replica: Replica) -> None:

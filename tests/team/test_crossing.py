@@ -9,13 +9,17 @@ import hashlib
 import hmac
 import json
 import re
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
+import psycopg
 import pytest
 from starlette.testclient import TestClient
 
@@ -28,12 +32,14 @@ from spec_kit_memory.serve.http.issuer import Issuer
 from spec_kit_memory.serve.http.sign_in import TokenChecker
 from spec_kit_memory.serve.http.team_app import Team, team_application
 from spec_kit_memory.serve.mcp import resources
+from spec_kit_memory.serve.mcp.server import WORKERS
 from spec_kit_memory.serve.mcp.team_server import caller_for
 from spec_kit_memory.serve.messages import for_model, for_person
 from spec_kit_memory.serve.tools import BY_NAME, TOOLS
 from spec_kit_memory.team.database import TeamDatabase
 from spec_kit_memory.team.project_answers import joined_projects
 from spec_kit_memory.team.rights import NEEDED, Access, Role, User, read_grants
+from tests.postgres_server import Server
 from tests.serve.test_http import HEADERS
 from tests.serve.test_sign_in import AUDIENCE, REFUSED, Authority
 
@@ -45,6 +51,7 @@ GRANTS = read_grants(
         for role in ("reader", "writer", "admin")
     ]
 )
+WAITS = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
 SECRET = "kestrel vault combination nineteen"
 
 
@@ -657,3 +664,57 @@ def test_a_project_that_is_removed_is_gone_for_everybody(database: TeamDatabase,
     team.registry.remove("shop")
     now[0] += 3
     assert team.checker.access(token).projects == []
+
+
+def test_a_search_does_not_wait_for_saves_that_do(served: Served, server: Server) -> None:
+    """Each save waits for its turn in a thread. However many wait, searches have threads left."""
+    ana = served.token("static", "ana", "writer", "shop", "bank")
+    database = server.url(served.team.database.url.rpartition("/")[2])
+    saved: list[dict[str, Any]] = []
+
+    def save(number: int) -> None:
+        context = {"title": f"Till {number}", "sessionSummary": f"Till {number} is open."}
+        given = {"context": context, "specFolder": "001-shop-vault", "onSimilar": "distinct", "project": "shop"}
+        saved.append(served.call(ana, "memory_save", **given))
+
+    savers = [threading.Thread(target=save, args=(number,)) for number in range(WORKERS + 2)]
+    with psycopg.connect(database) as other, psycopg.connect(database, autocommit=True) as watching:
+        other.execute(  # as a replica that writes for a long time
+            "SELECT 1 FROM spec_kit_memory.counter WHERE project_id = "
+            "(SELECT id FROM spec_kit_memory.project WHERE name = 'shop') FOR UPDATE"
+        )
+        for saver in savers:
+            saver.start()
+        while not saved and not watching.execute(WAITS).fetchone():
+            time.sleep(0.05)
+        time.sleep(1)  # for the others to wait for their turn
+        found = [served.call(ana, "memory_search", project=name, query="till vault") for name in ("shop", "bank")]
+        assert [result["data"]["results"][0]["title"] for result in found] == ["Notes of the shop", "Notes of the bank"]
+        assert not saved
+        other.rollback()
+    for saver in savers:
+        saver.join()
+    assert all("data" in answer for answer in saved)
+
+
+def test_no_answer_tells_where_the_database_is(served: Served, server: Server) -> None:
+    ana = served.token("static", "ana", "admin", "shop")
+    assert "data" in served.call(ana, "memory_search", query="till")
+    name = served.team.database.url.rpartition("/")[2]
+    address = urlsplit(served.team.database.url)
+    server.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+    server.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+    shown = [served.call(ana, tool, **CALLS[tool]) for tool in ("memory_search", "memory_update")]
+    shown.append(served.result(served.ask(ana, "resources/read", {"uri": "memory://1"}, "memory://1")))
+    paths = ("/", "/p/shop/", "/readyz", "/metrics")
+    pages = [served.client.get(path, headers={"authorization": f"Bearer {ana}"}) for path in paths]
+    pages.append(served.client.post("/hooks/shop", content=b"{}", headers={"x-hub-signature-256": "sha256=0"}))
+    pages.append(served.client.post("/sign-in", data={"token": ana}))
+    server.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+    told = [json.dumps(answer) for answer in shown] + [page.text for page in pages]
+    for text in told:
+        assert not [
+            word for word in (name, f":{address.port}", "postgresql://", "connection to", "libpq") if word in text
+        ]
+    assert any("E020" in text for text in told)
+    assert "data" in served.call(ana, "memory_search", query="till")

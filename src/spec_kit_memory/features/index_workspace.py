@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from functools import partial
@@ -14,7 +14,7 @@ from spec_kit_memory import filesystem
 from spec_kit_memory.advice import Advice, Text, advise, finding, outcome
 from spec_kit_memory.answers import IndexAnswer, RebuiltIndex, RebuiltTable, SkippedFiles, UnreadFile
 from spec_kit_memory.core.folders import clean_folder, near_folders
-from spec_kit_memory.core.memory import VectorStatus
+from spec_kit_memory.core.memory import Passage, VectorStatus
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import (
     AccessDenied,
@@ -167,8 +167,19 @@ def embed_pending(
     return not done.stopped
 
 
+def embed_ahead(runtime: Runtime, passages: Sequence[Passage]) -> Mapping[str, tuple[bytes, bytes | None]]:
+    """The vectors of a text that is about to be saved, where they are computed here: a provider that hangs must not
+    keep it from being saved."""
+    embedder = runtime.meaning.embedder() if runtime.meaning.wanted and not runtime.meaning.down else None
+    if embedder is None or not runtime.settings.semantic.is_local:
+        return {}
+    return vector_queue.embed_ahead(runtime.store, embedder, passages)
+
+
 def embed_memory(runtime: Runtime, memory_id: int) -> VectorStatus:
     """Compute a memory's missing vectors now; if the provider fails, the background retries."""
+    if _vector_status(runtime, memory_id) is VectorStatus.SUCCESS:
+        return VectorStatus.SUCCESS
     embedder = runtime.meaning.embedder() if runtime.meaning.wanted else None
     if embedder is not None and not runtime.meaning.down:
         try:
@@ -178,6 +189,10 @@ def embed_memory(runtime: Runtime, memory_id: int) -> VectorStatus:
         if failure is not None:
             runtime.meaning.failed(failure)
             runtime.embed_soon()
+    return _vector_status(runtime, memory_id)
+
+
+def _vector_status(runtime: Runtime, memory_id: int) -> VectorStatus:
     try:
         return runtime.store.documents.get(memory_id, any_presence=True).vector_status
     except (DatabaseBusy, DatabaseCorrupt, DatabaseUnusable):  # the memory is saved; missing vectors are found later

@@ -203,7 +203,13 @@ def _write(
     if request.dry_run:
         return replace(answer, outcome=outcome("would-write", path=answer.path), dry_run=True, text=rendered.text)
     stem = session_document.file_name(now_local, rendered.topic).removesuffix(".md")
-    saved = runtime.sync.save(placed.folder, stem, rendered.text, runtime.change("save"))
+    saved = runtime.sync.save(
+        placed.folder,
+        stem,
+        rendered.text,
+        runtime.change("save"),
+        embed=lambda passages: index_workspace.embed_ahead(runtime, passages),
+    )
     memory_id = saved.result.memory_id
     _note_citations(runtime, memory_id, is_new=True)
     answer = _after(runtime, answer, saved.path, saved.result)

@@ -27,6 +27,13 @@ from spec_kit_memory.settings import Settings
 _KEYS = ("title", "triggers", "tier", "context_type", "weight", "created_at", "expires_at", "questions")
 
 
+def unwritten(name: str, text: str, *, seen_ns: int) -> FileText:
+    """A file with this text as if it had been written to disk."""
+    data = text.encode("utf-8")
+    _require_readable(name, data)
+    return disk.text_of(data, unwritten_facts(size=len(data), mtime_ns=seen_ns), name=name, seen_ns=seen_ns)
+
+
 def save(
     index: Index,
     settings: Settings,
@@ -34,13 +41,15 @@ def save(
     stem: str,
     text: str,
     *,
-    put: Callable[[MemoryFile, FileText], PutResult],
+    put: Callable[[MemoryFile], PutResult],
     seen_ns: int,
     author: str | None,
 ) -> Saved[PutResult]:
-    """Save a new memory under the first free name: its row and its file operation are one transaction."""
+    """Save a new memory under the first free name: its row and its file operation are one transaction.
+
+    Other writers of the project wait for it, so whatever does not depend on the name is done before.
+    """
     data = text.encode("utf-8")
-    _require_readable(f"{stem}.md", data)
     facts = unwritten_facts(size=len(data), mtime_ns=seen_ns)
     for final in pending.names(folder, stem):
         stored = paths.stored_form(settings, final)
@@ -50,7 +59,7 @@ def save(
             location = discover.place(settings, final, real=final, facts=facts)
             if location is None:
                 raise BadPath(f"{stored} is no place for a memory", hint="choose another spec folder")
-            result = put(location, disk.text_of(data, facts, name=stored, seen_ns=seen_ns))
+            result = put(location)
             if is_delivered(stored):
                 index.outbox.add([operation(stored, before=None, after=data, base=None)], author=author)
         return Saved(final, result)

@@ -6,7 +6,7 @@ A file is indexed as its path says, for any caller. The scope decides which file
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -19,6 +19,7 @@ from spec_kit_memory.core.memory import (
     Change,
     Conversation,
     Entry,
+    Passage,
     Presence,
     Scope,
     Source,
@@ -36,6 +37,8 @@ from spec_kit_memory.files.scan_report import ScanReport
 from spec_kit_memory.files.scan_state import ScanState, folder_of
 from spec_kit_memory.index.contract import Index, PutResult, Stored
 from spec_kit_memory.settings import Settings
+
+Embed = Callable[[Sequence[Passage]], Mapping[str, tuple[bytes, bytes | None]]]  # vectors by passage hash
 
 
 class SingleFiles:
@@ -76,19 +79,30 @@ class SingleFiles:
         return store.documents.put(entry, with_operation(change), explicit=explicit)
 
     def save(
-        self, folder: Path, stem: str, text: str, change: Change, *, step: Step = lambda name: None
+        self,
+        folder: Path,
+        stem: str,
+        text: str,
+        change: Change,
+        *,
+        embed: Embed = lambda passages: {},
+        step: Step = lambda name: None,
     ) -> Saved[PutResult]:
         """A new memory file and its row, or neither. The text is written as it is: it was scanned for secrets before.
 
         A name that another memory has, or had before it vanished or was forgotten, is not given to this one.
+        On a team server, the vectors that `embed` returns are stored in the same transaction.
         """
         if self._store.outbox is not None:
-
-            def put(located: MemoryFile, file: FileText) -> PutResult:
-                entry = self._own._entry(located, index_entry.parse(file, scanned=text))
-                return self._own._put(entry, change, explicit=True)
-
             seen_ns, author = self._seen_ns(), change.user or self._scope.user
+            parsed = index_entry.parse(outgoing.unwritten(f"{stem}.md", text, seen_ns=seen_ns), scanned=text)
+            vectors = embed(parsed.passages)
+
+            def put(located: MemoryFile) -> PutResult:
+                result = self._own._put(self._own._entry(located, parsed, is_new=True), change, explicit=True)
+                self._store.vectors.put(vectors, if_current=True)
+                return result
+
             return outgoing.save(
                 self._store, self._settings, folder, stem, text, put=put, seen_ns=seen_ns, author=author
             )
@@ -229,8 +243,9 @@ class SingleFiles:
     def _has_file(self, path: str) -> bool:
         return self._has_own_files or owner_of(path) is None
 
-    def _entry(self, file: MemoryFile, parsed: Parsed) -> Entry:
-        stored = self._store.documents.get(path=file.path, any_presence=True)
+    def _entry(self, file: MemoryFile, parsed: Parsed, *, is_new: bool = False) -> Entry:
+        """`is_new`: nothing is known of the path, and nobody can use it meanwhile."""
+        stored = None if is_new else self._store.documents.get(path=file.path, any_presence=True)
         # Only the row of this very file counts: date and trust of an alias or an heir belong to another file.
         if stored is None or stored.path != file.path or stored.source is not file.source:
             stored = None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from spec_kit_memory.core import long_lines, tokens
-from spec_kit_memory.core.memory import VectorStatus, embedded
+from spec_kit_memory.core.memory import Passage, VectorStatus, embedded
 from spec_kit_memory.embed import Embedder, Embedding
 from spec_kit_memory.errors import EmbeddingFailed, ProviderUnavailable, SpecKitMemoryError
 from spec_kit_memory.files.locks import Lock
@@ -223,6 +223,22 @@ def _packed(embedder: Embedder, embedding: Embedding) -> tuple[bytes, bytes | No
             hint="check semantic.dimensions and the provider",
         )
     return vector.tobytes(), embedding.states
+
+
+def embed_ahead(store: Index, embedder: Embedder, passages: Sequence[Passage]) -> dict[str, tuple[bytes, bytes | None]]:
+    """The vectors of a text that is not stored yet. Empty if it is long or anything fails: `embed_memory` handles that.
+
+    Stored with the memory, they spare the other writers of the project a second transaction to wait for.
+    """
+    texts = {passage.hash: embedded(passage.headings, passage.text) for passage in passages}
+    if not 0 < len(texts) <= BATCH:
+        return {}
+    try:
+        store.vectors.use_model(embedder.name, embedder.dimensions, embedder.weights_hash)
+        vectors = embedder.embed_documents(list(texts.values()))
+        return {hash_: _packed(embedder, vector) for hash_, vector in zip(texts, vectors, strict=True)}
+    except (SpecKitMemoryError, ValueError):
+        return {}
 
 
 def embed_memory(store: Index, embedder: Embedder, memory_id: int) -> Embedded:

@@ -531,8 +531,11 @@ class Vectors(Protocol):
         then the newest by their own date."""
         ...
 
-    def put(self, vectors: Mapping[str, tuple[bytes, bytes | None]]) -> None:
-        """Store vectors: passage hash -> (float32 little-endian vector, token states or None)."""
+    def put(self, vectors: Mapping[str, tuple[bytes, bytes | None]], *, if_current: bool = False) -> None:
+        """Store vectors: passage hash -> (float32 little-endian vector, token states or None).
+
+        If another process has set another model since `use_model`, this raises; with `if_current` nothing is stored.
+        """
         ...
 
     def get(self, hashes: Sequence[str]) -> Iterator[tuple[str, bytes, bytes | None]]:

@@ -35,6 +35,11 @@ class Semantic:
     api_key_env: str = "OPENAI_API_KEY"
     api_key: str | None = field(default=None, repr=False)  # from the environment only
 
+    @property
+    def is_local(self) -> bool:
+        """Does it send nothing over a network?"""
+        return self.model in ("local", "none", "hashing")
+
 
 @dataclass(frozen=True, slots=True)
 class IndexPlace:

@@ -11,11 +11,13 @@ from typing import Any
 
 import psycopg
 
+from spec_kit_memory.errors import DatabaseUnusable, SpecKitMemoryError
 from spec_kit_memory.index.postgres import failures, schema
 from spec_kit_memory.index.postgres.connection import Raw, taken
 from spec_kit_memory.settings.database_url import usable_url
 
 Row = tuple[Any, ...]
+_SHOWN = "the server's database"
 
 
 class DatabaseSession:
@@ -79,6 +81,15 @@ class TeamDatabase:
             yield
         except failures.FOREIGN as error:
             raise failures.as_ours(error, self.where) from error
+
+
+def conceal(error: SpecKitMemoryError, where: str) -> None:
+    """Remove from an error of the database what is its operator's: the address, and what the database server said."""
+    message = error.message.replace(where, _SHOWN) if where else error.message
+    if isinstance(error, DatabaseUnusable):
+        message = message.partition(": ")[0]
+        error.advice = ("try again later: the server's log tells its operator the cause",)
+    error.message = f"{_SHOWN} failed" if message == _SHOWN else message
 
 
 def _return_to_pool(pool: Any, raw: Raw) -> None:

@@ -73,17 +73,16 @@ class _Served(Workspace):
         except OSError as error:
             raise disk_error(error, "the server's disk") from error
         except SpecKitMemoryError as error:
-            root = self.settings.root.as_posix()
-            error.message = _within(error.message, root)
-            error.advice = tuple(_within(step, root) if isinstance(step, str) else step for step in error.advice)
+            error.message = self._shown(error.message)
+            error.advice = tuple(self._shown(step) if isinstance(step, str) else step for step in error.advice)
             error.details = {
-                name: _within(value, root) if isinstance(value, str) else value for name, value in error.details.items()
+                name: self._shown(value) if isinstance(value, str) else value for name, value in error.details.items()
             }
             raise
 
-
-def _within(text: str, root: str) -> str:
-    return text.replace(f"{root}/", "").replace(root, "the server's disk")
+    def _shown(self, text: str) -> str:
+        root = self.settings.root.as_posix()
+        return text.replace(f"{root}/", "").replace(root, "the server's disk")
 
 
 class ServedWorkspace(_Served):

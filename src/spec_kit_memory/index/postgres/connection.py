@@ -34,7 +34,7 @@ from spec_kit_memory.index.postgres import (
     text_index,
     writer_turns,
 )
-from spec_kit_memory.index.sql.dialect import Elsewhere, TextIndex, Values, first
+from spec_kit_memory.index.sql.dialect import LEDGER_HEAD, Elsewhere, TextIndex, Values, first
 
 BUSY_SECONDS = 30.0
 ASIDE_SECONDS = 0.5  # how long a read waits to record its use
@@ -62,6 +62,7 @@ _EVERYONE = "set_config('skm.everyone', 'on', true)"
 Raw = psycopg.Connection[tuple[Any, ...]]
 Pool = ConnectionPool[Raw]
 _First = Callable[[Raw, bytes], object]  # sends BEGIN and the settings, perhaps followed by a statement
+_CHECKOUTS = "SELECT id FROM checkout WHERE project_id = @p ORDER BY id"
 _COUNTERS_PLACE = 2  # index of their result when a transaction begins: after BEGIN and the settings
 
 
@@ -151,6 +152,7 @@ class Connection:
         self.checkout = checkout
         self._looked_at: tuple[int, ...] = (checkout,)
         self._checkouts: list[int] = []
+        self._ledger_head: tuple[int, str] | None = None  # when the project was locked
         self._extension = extension  # the schema of pgvector
         self._where = where
         self._instance = instance
@@ -318,8 +320,7 @@ class Connection:
     def checkouts(self) -> list[int]:
         """The ids of all checkouts of the project, this one first, as of the beginning of the transaction."""
         if not self._checkouts:
-            result = self.execute("SELECT id FROM checkout WHERE project_id = @p ORDER BY id")
-            self._checkouts = [row[0] for row in result]
+            self._checkouts = [row[0] for row in self.execute(_CHECKOUTS)]
         return sorted(self._checkouts, key=lambda one: one != self.checkout)
 
     def having(self, memory_id: int) -> list[int]:
@@ -366,18 +367,29 @@ class Connection:
         """Lock out other writers until the transaction ends; returns the version of the schema.
 
         From then on numbers are counted in memory and written before the commit: no other transaction can assign any.
+        What nearly every write needs to know is read in the same round trip, by statements that run once the lock is
+        granted and so see what the writers before this one committed.
         """
         last = ", ".join(_NUMBERED)
         sql = (
             f"SELECT (SELECT max(number) FROM version), {last} FROM counter WHERE project_id = @p AND instance = ?"
-            " FOR UPDATE"
+            f" FOR UPDATE; {_CHECKOUTS}; {LEDGER_HEAD}"
         )
-        row = self.execute(sql, (self._instance,)).fetchone()
-        if row is None:
+        cursor = self._started(self._statement(sql), (self._instance,))
+        results = [cursor.fetchall() if cursor.description else []]
+        while cursor.nextset():
+            results.append(cursor.fetchall() if cursor.description else [])
+        locked, checkouts, head = results[-3:]
+        if not locked:
             raise _replaced(self._where)
-        version, *numbers = row
+        version, *numbers = locked[0]
         self._numbers = dict(zip(_NUMBERED, numbers, strict=True))
+        self._checkouts = [row[0] for row in checkouts]
+        self._ledger_head = (head[0][0], head[0][1]) if head else None
         return int(version)
+
+    def ledger_head(self) -> tuple[int, str] | None:
+        return self._ledger_head
 
     def raised(self, counter: str) -> int:
         if counter in self._numbers:

@@ -78,13 +78,12 @@ class Outbox(View):
         if not operations:
             return
         with self._database.writing() as connection:
-            last = int(first(connection, "SELECT coalesce(max(sequence), 0) FROM outbox WHERE project_id = @p")[0])
             connection.executemany(
                 "INSERT INTO outbox (project_id, sequence, id, kind, path, data, keys, base, author)"
-                " VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?)",
+                " VALUES (@p, (SELECT coalesce(max(sequence), 0) + 1 FROM outbox WHERE project_id = @p),"
+                " ?, ?, ?, ?, ?, ?, ?)",
                 [
                     (
-                        last + number,
                         one.id,
                         one.kind.value,
                         one.path,
@@ -93,7 +92,7 @@ class Outbox(View):
                         one.base,
                         author,
                     )
-                    for number, one in enumerate(operations, start=1)
+                    for one in operations
                 ],
             )
 

@@ -96,13 +96,10 @@ def index_words(connection: Connection, passages: Iterable[tuple[int, tuple[str,
 def _write_postings(connection: Connection) -> None:
     ordered = sorted(connection.postings.items())
     connection.postings.clear()
-    sql = (
-        f"INSERT INTO posting (project_id, term, bucket, passages, times) SELECT {connection.project:d}, *"
-        " FROM unnest(%b::text[], %b::bigint[], %b::bytea[], %b::bytea[]) ON CONFLICT (project_id, term, bucket)"
-        " DO UPDATE SET passages = posting.passages || excluded.passages, times = posting.times || excluded.times"
-    )
-    connection.raw.execute(
-        sql.encode(),
+    connection.execute(
+        "INSERT INTO posting (project_id, term, bucket, passages, times) SELECT @p, *"
+        " FROM unnest(?::text[], ?::bigint[], ?::bytea[], ?::bytea[]) ON CONFLICT (project_id, term, bucket)"
+        " DO UPDATE SET passages = posting.passages || excluded.passages, times = posting.times || excluded.times",
         (
             [term for (term, _), _ in ordered],
             [bucket for (_, bucket), _ in ordered],

@@ -25,6 +25,8 @@ from spec_kit_memory.index import rows
 
 Values = Sequence[Any] | Mapping[str, Any]
 
+LEDGER_HEAD = "SELECT sequence, hash FROM ledger WHERE project_id = @p ORDER BY sequence DESC LIMIT 1"
+
 
 class StatementResult(Protocol):
     """The rows of one statement."""
@@ -101,6 +103,10 @@ class Connection(Protocol):
 
     def taken_id(self, kind: str, given: int) -> None:
         """Record that this id was not assigned here, so that new ids come after it."""
+        ...
+
+    def ledger_head(self) -> tuple[int, str] | None:
+        """Sequence and hash of the last ledger entry when this write began; None if there is none."""
         ...
 
     def size(self) -> int:

@@ -200,29 +200,29 @@ class Queries(View):
         return self._stored("true", [])
 
     def _stored(self, test: str, values: list[Any]) -> dict[str, Stored]:
-        """If several memories have a path, the live one takes precedence."""
+        """If several memories have a path, the live one takes precedence, then the one that was changed last."""
         seen, bound = conditions.visible(self._scope)
         here = test.format(name="memory", table="memory", hashed="document")
         there = test.format(name="alias", table="alias", hashed="alias")
-        own = (
+        sql = (
             "SELECT memory.path, memory.id, size, mtime_ns, seen_ns, raw_hash, fingerprint, presence, vector_status,"
-            " false, spec_folder, owner, project, citation.body IS NOT NULL FROM memory"
+            " false AS is_alias, spec_folder, owner, project, citation.body IS NOT NULL, presence = 'live' AS is_live,"
+            " updated_at FROM memory"
             " LEFT JOIN document ON document.project_id = @p AND document.memory_id = memory.id"
             f" {conditions.CITED} WHERE memory.project_id = @p AND {here} AND {seen}"
-            " ORDER BY presence = 'live', updated_at"
-        )
-        second = (
-            "SELECT alias.path, memory.id, alias.size, alias.mtime_ns, alias.seen_ns, alias.raw_hash,"
-            " alias.fingerprint, presence, vector_status, true, spec_folder, owner, project, true"
+            " UNION ALL SELECT alias.path, memory.id, alias.size, alias.mtime_ns, alias.seen_ns, alias.raw_hash,"
+            " alias.fingerprint, presence, vector_status, true, spec_folder, owner, project, true, true, 0"
             " FROM alias JOIN memory ON memory.project_id = @p AND memory.id = alias.memory_id"
             " LEFT JOIN document ON document.project_id = @p AND document.memory_id = memory.id"
             f" WHERE alias.project_id = @p AND {there} AND {seen}"
+            " ORDER BY is_alias, is_live, updated_at"
         )
+        stored: dict[str, Stored] = {}
         with self._database.reading(own=True) as connection:
-            stored = {row[0]: _stored_from(row) for row in connection.execute(own, [*values, *bound])}
-            for row in connection.execute(second, [*values, *bound]):
-                if row[0] not in stored or stored[row[0]].presence is not Presence.LIVE:
-                    stored[row[0]] = _stored_from(row)
+            for path, *facts, _, _ in connection.execute(sql, [*values, *bound] * 2):
+                one = _stored_from(*facts)
+                if not one.alias or path not in stored or stored[path].presence is not Presence.LIVE:
+                    stored[path] = one
         return stored
 
     def triggers(self) -> list[tuple[int, str]]:
@@ -238,9 +238,21 @@ class Queries(View):
         return self._shared.match_text(self._scope, terms, where, limit)
 
 
-def _stored_from(row: tuple[Any, ...]) -> Stored:
-    _, memory_id, size, mtime_ns, seen_ns, raw_hash, fingerprint, presence, status, alias, *place, cited = row
-    folder, owner, project = place
+def _stored_from(
+    memory_id: int,
+    size: int | None,
+    mtime_ns: int | None,
+    seen_ns: int | None,
+    raw_hash: str | None,
+    fingerprint: str,
+    presence: str,
+    status: str | None,
+    alias: bool,
+    folder: str | None,
+    owner: str | None,
+    project: str | None,
+    cited: bool,
+) -> Stored:
     return Stored(
         memory_id=memory_id,
         stamp=Stamp(size or 0, mtime_ns or 0, seen_ns or 0),

@@ -133,10 +133,7 @@ class Recorder:
         """Sequence and hash of the last ledger entry."""
         if self._connection.last_entry is not None:
             return self._connection.last_entry
-        row = self._connection.execute(
-            "SELECT sequence, hash FROM ledger WHERE project_id = @p ORDER BY sequence DESC LIMIT 1"
-        ).fetchone()
-        return (row[0], row[1]) if row else (0, ledger.GENESIS)
+        return self._connection.ledger_head() or (0, ledger.GENESIS)
 
     def _history(self, ledger_sequence: int, **row: Any) -> dict[str, Any]:
         """Append one history row for this ledger entry; returns the values that the entry's digest covers."""

@@ -77,12 +77,14 @@ class Vectors(View):
                     work.setdefault(passage.hash, VectorWork(memory_id, passage.hash, words))
         return list(work.values())
 
-    def put(self, vectors: Mapping[str, tuple[bytes, bytes | None]]) -> None:
+    def put(self, vectors: Mapping[str, tuple[bytes, bytes | None]], *, if_current: bool = False) -> None:
         if not vectors:
             return
         with self._database.writing() as connection:
             stored, model = current(connection), self._shared.model  # another process may have set another one
             if stored is None or (model is not None and stored != model):
+                if if_current:
+                    return
                 raise DatabaseUnusable(
                     f"the index now holds {_difference(stored, model)}",
                     hint="use the same semantic settings for all processes of a workspace",

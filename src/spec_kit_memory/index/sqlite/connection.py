@@ -27,7 +27,7 @@ from spec_kit_memory.advice import advise
 from spec_kit_memory.core.memory import Entry, Origin, Scope
 from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable, SpecKitMemoryError
 from spec_kit_memory.filesystem import Place
-from spec_kit_memory.index.sql.dialect import TextIndex, Values, first
+from spec_kit_memory.index.sql.dialect import LEDGER_HEAD, TextIndex, Values, first
 from spec_kit_memory.index.sqlite import companions, dialect, failures, log, schema, text_index
 from spec_kit_memory.index.sqlite.busy import wait_at_most
 from spec_kit_memory.index.sqlite.reads import Read, ReadBlock, Reads
@@ -97,6 +97,10 @@ class Connection(apsw.Connection):
 
     def taken_id(self, kind: str, given: int) -> None:
         """Nothing to do: the table keeps count."""
+
+    def ledger_head(self) -> tuple[int, str] | None:
+        row = self.execute(LEDGER_HEAD).fetchone()
+        return (row[0], row[1]) if row else None
 
     def size(self) -> int:
         return int(first(self, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")[0])

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable
 from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace
+from spec_kit_memory.team.database import conceal
 
 if TYPE_CHECKING:
     from spec_kit_memory.workspace import Workspace
+
+logger = logging.getLogger(__name__)
 
 # Memory of an open project: for its connection and caches, and for the vector, words and columns of each passage.
 PROJECT_BYTES = 4_000_000
@@ -55,8 +60,11 @@ class OpenProjects:
         most_bytes: int,
         weigh: Callable[[Workspace], int] = weigh,
         background: bool = True,
+        where: str = "",
     ) -> None:
+        """`where` is the database's address, which no error shows to callers."""
         self._opener = opener
+        self._where = where
         self._most = most_bytes
         self._weigh = weigh
         self._background = background
@@ -85,6 +93,10 @@ class OpenProjects:
                 if not entry.weighed:
                     entry.size, entry.weighed = self._weigh(workspace), True
                 yield workspace
+        except (DatabaseBusy, DatabaseCorrupt, DatabaseUnusable) as error:
+            logger.warning("project %s: %s %s", name, error.code, error.message)
+            conceal(error, self._where)
+            raise
         finally:
             with self._lock:
                 entry.users -= 1

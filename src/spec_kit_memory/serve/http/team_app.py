@@ -75,6 +75,7 @@ class Team:
             opener or (lambda name: open_project(database, self.registry.get(name), settings=settings)),
             most_bytes=settings.index.memory_mb * 1_000_000,
             background=background,
+            where=database.where,
         )
         self.metrics = Metrics()
 

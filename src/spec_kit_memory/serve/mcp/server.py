@@ -50,8 +50,8 @@ INSTRUCTIONS = (
     "work, decisions, dates, people or preferences, call memory_search. Save with memory_save when work ends or "
     "decisions were made. After using a memory, say with memory_validate whether it helped."
 )
-# Worker threads: enough readers to keep two cores busy; the index has one writer anyway.
-WORKERS = 8
+WORKERS = 8  # threads for calls that read, enough to keep two cores busy, and as many for those that write
+_READING = frozenset(tool.request.verb for tool in TOOLS if tool.reads)
 PROGRESS_SECONDS = 0.1
 SESSION_HEADER = "mcp-session-id"
 # The longest answer without a budget of its own: longer lists and texts are truncated, and the answer says so.
@@ -103,6 +103,20 @@ def server_of(served: Any, *, schema_of: Callable[[Tool], dict[str, Any]] = inpu
     return server
 
 
+class Workers:
+    """The threads that answer calls. Writers take turns, so they have threads of their own: however many of them wait,
+    a search does not."""
+
+    def __init__(self) -> None:
+        self._limiters: dict[bool, anyio.CapacityLimiter] = {}  # by whether the call reads; made by the event loop
+
+    def limiter(self, request: Request | None) -> anyio.CapacityLimiter:
+        reads = request is None or request.verb in _READING
+        if reads not in self._limiters:
+            self._limiters[reads] = anyio.CapacityLimiter(WORKERS)
+        return self._limiters[reads]
+
+
 @dataclass
 class Served:
     """Answers protocol requests for one workspace. `identify` also gets the verb's request if there is one."""
@@ -111,7 +125,7 @@ class Served:
     tools: tuple[Tool, ...]
     identify: Callable[[Context, Caller, Request | None], Caller]
     authorize: Callable[[Context, Tool, Request], None]
-    limiter: anyio.CapacityLimiter | None = field(default=None, kw_only=True)
+    workers: Workers = field(default_factory=Workers, kw_only=True)
 
     async def wake_behind(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         result = await call_next(ctx)
@@ -120,15 +134,13 @@ class Served:
 
     async def in_thread(self, ctx: Context, work: Callable[[Workspace], T], request: Request | None = None) -> T:
         """Run `work` in a thread, on the workspace as the sender of this request sees it."""
-        if self.limiter is None:
-            self.limiter = anyio.CapacityLimiter(WORKERS)
 
         def run() -> T:
             with self.live.use() as workspace:
                 return work(workspace.for_caller(self.identify(ctx, workspace.caller, request)))
 
         # If the client cancels, the thread is abandoned: it cannot be stopped, but its answer can be dropped.
-        return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=self.limiter)
+        return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=self.workers.limiter(request))
 
     # --- tools
 

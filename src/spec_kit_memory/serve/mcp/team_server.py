@@ -22,7 +22,7 @@ from spec_kit_memory.parameters import Request
 from spec_kit_memory.requests import SearchRequest
 from spec_kit_memory.serve import render
 from spec_kit_memory.serve.mcp import resources
-from spec_kit_memory.serve.mcp.server import WORKERS, Context, Served, described, failure, server_of, success
+from spec_kit_memory.serve.mcp.server import Context, Served, Workers, described, failure, server_of, success
 from spec_kit_memory.serve.tools import BY_NAME, TOOLS, Tool, input_schema, read_arguments
 from spec_kit_memory.team.project_answers import joined_projects
 from spec_kit_memory.team.rights import Access, Role
@@ -88,15 +88,13 @@ class _TeamServed:
     projects: OpenProjects
     tools: tuple[Tool, ...]
     access_of: Callable[[Context], Access]
-    _limiter: anyio.CapacityLimiter | None = field(default=None, init=False)
+    _workers: Workers = field(default_factory=Workers, init=False)
 
     async def wake_behind(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         return await call_next(ctx)
 
     def _served(self, project: str, access: Access) -> Served:
         """The server of one project, for one request."""
-        if self._limiter is None:
-            self._limiter = anyio.CapacityLimiter(WORKERS)
 
         def identify(ctx: Context, caller: Caller, request: Request | None = None) -> Caller:
             verb = None if request is None else request.verb
@@ -107,7 +105,7 @@ class _TeamServed:
             access.require(project, request)
 
         handle: Any = self.projects.handle(project)
-        return Served(handle, self.tools, identify, authorize, limiter=self._limiter)
+        return Served(handle, self.tools, identify, authorize, workers=self._workers)
 
     # --- tools
 
