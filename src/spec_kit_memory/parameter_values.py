@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from spec_kit_memory.core.close_names import close_names
 from spec_kit_memory.core.memory import CONTEXT_ALIASES, ContextType, Relation
+from spec_kit_memory.core.surrogates import without_lone_surrogates
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import BadParameter, OutOfRange, SpecKitMemoryError, UnknownRelation
 
@@ -269,7 +270,7 @@ def _object(declared: Parameter, value: Any, edge: Edge) -> Any:
         size = len(json.dumps(data, ensure_ascii=False, default=str))
         if size > declared.length:
             raise _too_long(declared, size, edge, "Save it in parts.")
-    return dict(data)
+    return without_lone_surrogates(dict(data))
 
 
 def _reference(declared: Parameter, value: Any, edge: Edge) -> int | str:

@@ -598,3 +598,21 @@ def test_a_forgotten_text_that_is_saved_again_leaves_no_file_that_nobody_knows(p
     assert (again.id, again.path == first.path) == (first.id, False)
     assert [card.aliases for card in space.list().memories] == [(first.path,)]
     assert not [problem for problem in space.health().problems if problem.check == "files"]
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        "The gate \ud83d opens at nine",
+        {"sessionSummary": "The gate \ud83d opens at nine"},
+        {"sessionSummary": "The gate opens at nine", "technicalContext": {"hinge\udc00": ["\ud83d"]}},
+        {"title": "Gate \ud83d", "sessionSummary": "The gate opens at nine", "keyDecisions": ["at nine \ud83d"]},
+    ],
+)
+def test_half_of_an_emoji_keeps_no_text_from_being_saved(place: Place, context: Any) -> None:
+    """Hosts cut texts anywhere."""
+    saved = place.open().save(context=context)
+    assert saved.path is not None
+    text = (place.root / saved.path).read_text(encoding="utf-8")
+    assert "opens at nine" in text
+    assert "\ufffd" in text

@@ -16,6 +16,8 @@ import mcp_types as types
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
+from spec_kit_memory.core.surrogates import without_lone_surrogates
+
 if TYPE_CHECKING:
     from mcp.shared._stream_protocols import ReadStream, WriteStream
 
@@ -29,7 +31,7 @@ def reply(error: ValidationError) -> SessionMessage | types.JSONRPCError | None:
     if not line.strip():
         return None
     try:
-        message = _sendable(json.loads(line))
+        message = without_lone_surrogates(json.loads(line))
         return SessionMessage(types.jsonrpc_message_adapter.validate_python(message, by_name=False))
     except ValidationError:
         return _refusal(message, types.INVALID_REQUEST, "Not a JSON-RPC message.")
@@ -50,14 +52,6 @@ def _refusal(message_data: Any, code: int, message: str) -> types.JSONRPCError |
     number = about.get("id")
     request_id = number if isinstance(number, str) or type(number) is int else None
     return types.JSONRPCError(jsonrpc="2.0", id=request_id, error=types.ErrorData(code=code, message=message))
-
-
-def _sendable(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, dict):
-        return {_sendable(key): _sendable(value) for key, value in value.items()}
-    return [_sendable(item) for item in value] if isinstance(value, list) else value
 
 
 class Answered:
