@@ -13,7 +13,7 @@ import pytest
 
 from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Filter, Link, LinkClaim, Presence, Relation, Scope, Source, Tier
-from spec_kit_memory.errors import DatabaseUnusable
+from spec_kit_memory.errors import DatabaseUnusable, SpecKitMemoryError
 from spec_kit_memory.index import open_index
 from spec_kit_memory.index.postgres import schema
 from spec_kit_memory.index.postgres.engine import PostgresIndex
@@ -256,6 +256,38 @@ def test_two_folders_of_one_project_answer_with_their_own_files(server: Server, 
         branch.undo()
         assert branch.search("gate").results
         assert main.index().new == 0
+
+
+def test_a_file_that_is_deleted_or_merged_in_one_checkout_comes_back_there_and_stays_in_the_other(
+    server: Server, tmp_path: Path
+) -> None:
+    place = IndexPlace(url=server.url(), project=uuid4().hex)
+    texts = {"memory/a.md": b"# Zebra\r\n\nZebras run at dawn.\n", "memory/b.md": b"# Okapi\n\nOkapis walk.\r\n"}
+    roots = [tmp_path / name for name in ("main", "branch")]
+    for root in roots:
+        for path, text in texts.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_bytes(text)
+    settings = [Settings(root=root, index=place, semantic=Semantic(model="hashing")) for root in roots]
+    with Workspace(settings[0]) as main, Workspace(settings[1]) as branch:
+        main.index()
+        branch.index()
+        ids = {card.path: card.id for card in main.list(limit=9).memories}
+        for change in (
+            lambda: main.delete(ids["memory/a.md"], delete_file=True),
+            lambda: main.merge(ids["memory/a.md"], into=ids["memory/b.md"]),
+        ):
+            change()
+            state_files = [workspace._runtime.whole.state_files for workspace in (main, branch)]
+            in_trash = [len(rows.sizes("trash")) for rows in state_files if rows is not None]
+            assert in_trash in ([1, 0], [2, 0])
+            assert ids["memory/a.md"] in {result.id for result in branch.search("zebra").results}
+            with pytest.raises(SpecKitMemoryError):
+                branch.undo()
+            assert {path: (roots[1] / path).read_bytes() for path in texts} == texts
+            main.undo()
+            assert {path: (roots[0] / path).read_bytes() for path in texts} == texts
+        assert main.ledger_verify().ok
 
 
 def test_a_project_of_before_there_were_checkouts_goes_on_as_the_first_to_come(server: Server) -> None:
