@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tools.scripted_model import FINAL, Call, ScriptedModel
-from tools.turns import transcript
+from tools.turns import excerpt, transcript
 
 TOOL = "mcp__spec_kit_memory__memory_search"
 BODIES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
@@ -89,3 +89,23 @@ def test_a_turn_is_told_in_a_few_lines(form: str) -> None:
         f"model  {FINAL}",
     ]
     assert transcript(model.turns[:1], plan, prompt="Why?", hooks=[], tools=1).splitlines()[1:] == ["host   Why?"]
+
+
+@pytest.mark.parametrize(
+    ("form", "asked"),
+    [
+        ("anthropic", {"output_config": {"format": {"type": "json_schema", "schema": "S"}}}),
+        ("chat", {"response_format": {"type": "json_schema", "json_schema": {"schema": "S"}}}),
+        ("responses", {"text": {"format": {"type": "json_schema", "schema": "S"}}}),
+        ("gemini", {"generationConfig": {"responseJsonSchema": "S"}}),
+    ],
+)
+def test_a_side_question_that_wants_json_gets_json(form: str, asked: dict[str, Any]) -> None:
+    schema = {
+        "type": "OBJECT",
+        "properties": {"why": {"type": "STRING"}, "score": {"type": "INTEGER"}, "kind": {"enum": ["easy"]}},
+    }
+    wanted = json.loads(json.dumps(asked).replace('"S"', json.dumps(schema)))
+    with ScriptedModel([Call("memory_search")]) as model:
+        answered = post(model.url + BODIES[form][0], wanted)
+    assert json.loads(excerpt(json.loads(answered), "{")) == {"why": FINAL, "score": 1, "kind": "easy"}

@@ -361,7 +361,40 @@ class ScriptedModel:
             if tool is not None:
                 return tool, call.filled(request), ""
             break
-        return None, {}, self.final
+        schema = _wanted_schema(body)
+        return None, {}, self.final if schema is None else json.dumps(_example(schema))
+
+
+# Where the four APIs name the JSON schema of the text that a host wants.
+_SCHEMA_PLACES = (
+    ("output_config", "format", "schema"),
+    ("response_format", "json_schema", "schema"),
+    ("text", "format", "schema"),
+    ("generationConfig", "responseJsonSchema"),
+    ("generationConfig", "responseSchema"),
+)
+
+
+def _wanted_schema(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The schema of the text that is wanted. Without it, Gemini CLI asks for minutes how hard the task is."""
+    for place in _SCHEMA_PLACES:
+        found: Any = body
+        for name in place:
+            found = found.get(name) if isinstance(found, Mapping) else None
+        if isinstance(found, Mapping):
+            return found
+    return None
+
+
+def _example(schema: Mapping[str, Any]) -> Any:
+    """A small value of that schema."""
+    if schema.get("enum"):
+        return schema["enum"][0]
+    kind = str(schema.get("type", "string")).lower()
+    if kind == "object":
+        return {name: _example(part) for name, part in schema.get("properties", {}).items()}
+    values = {"string": FINAL, "integer": 1, "number": 1, "boolean": False, "array": []}
+    return values.get(kind)
 
 
 def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
