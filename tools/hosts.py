@@ -4,6 +4,7 @@
     python -m tools.hosts --all                OpenCode, Gemini CLI, Qwen Code and Cline as well
     python -m tools.hosts codex --keep DIR     one of them; its requests and files stay in DIR
     python -m tools.hosts cline --busy 16      on a machine under load
+    python -m tools.hosts codex --slow 2       with a server that starts two seconds late
     python -m tools.hosts --all --page         writes docs/reference/compatibility.md from the results
 
 Each host is installed from npm, pinned, into build/hosts. It runs with a clean environment and a temporary home, and
@@ -313,7 +314,17 @@ def busy(count: int) -> Iterator[None]:
             loop.wait()
 
 
-def play(host: Host, *, keep: Path | None = None) -> Outcome:
+def delay_server(stage: Stage, folder: Path, seconds: float) -> None:
+    """Replace our program in the host's configuration by one that does the same, but starts the server late."""
+    ours, late = str(Path(sys.executable).parent / "skm"), folder / "late-skm"
+    late.write_text(f'#!/bin/sh\ncase " $* " in *" serve "*) sleep {seconds};; esac\nexec "{ours}" "$@"\n')
+    late.chmod(0o755)
+    for name in [name for name, data in tree(folder).items() if f'"{ours}"'.encode() in data]:
+        path = folder / name
+        path.write_bytes(path.read_bytes().replace(f'"{ours}"'.encode(), f'"{late}"'.encode()))
+
+
+def play(host: Host, *, keep: Path | None = None, slow: float = 0.0) -> Outcome:
     program = install(host)
     outcome = Outcome(host, version=host.package.rpartition("@")[2])
     with staged(keep) as folder, ScriptedModel(host.plan) as model:
@@ -326,6 +337,8 @@ def play(host: Host, *, keep: Path | None = None) -> Outcome:
         before = tree(folder)
         skm(stage, "install", host.name, "--yes")
         our_files = {name for name, data in tree(folder).items() if before.get(name) != data}
+        if slow:
+            delay_server(stage, folder, slow)
         started = time.monotonic()
         run(host, program, stage, outcome)
         outcome.seconds = time.monotonic() - started
@@ -334,13 +347,15 @@ def play(host: Host, *, keep: Path | None = None) -> Outcome:
                 json.dumps([request.body for request in model.requests]), encoding="utf-8"
             )
         outcome.faults += judge(host, model, outcome)
-        if host.compaction and not outcome.faults:
+        if host.compaction and not outcome.faults and not slow:
             environment = stage.environment | dict(host.environment(stage))
             outcome.faults += host.compaction(
                 program, environment=environment, project=stage.project, model=model, prompt=PROMPT
             )
             excerpts = (excerpt(request.body, compaction.KEEP) for request in model.requests)
             outcome.summarised = next(filter(None, excerpts), "")
+        if slow:
+            return outcome
         skm(stage, "uninstall", host.name, "--yes")
         after = tree(folder)
         outcome.faults += [f"uninstall left {name}" for name in sorted(our_files) if _is_left(name, before, after)]
@@ -438,12 +453,12 @@ def tree(folder: Path) -> dict[str, bytes]:
     }
 
 
-def played(host: Host, *, tries: int, keep: Path | None, burners: int) -> Outcome:
+def played(host: Host, *, tries: int, keep: Path | None, burners: int, slow: float) -> Outcome:
     """Run a whole turn and print the result. It may be tried again, because hosts do not wait for a server on a busy
     machine."""
     for number in range(1, tries + 1):
         with busy(burners):
-            outcome = play(host, keep=keep)
+            outcome = play(host, keep=keep, slow=slow)
         verdict = "FAULT" if outcome.faults else "ok"
         print(
             f"{host.title:12} {outcome.version:10} {outcome.seconds:5.1f} s  {outcome.tools} tools, "
@@ -465,6 +480,7 @@ def main() -> int:
     parser.add_argument("--needed", action="store_true", help="fail where npm or a host is missing")
     parser.add_argument("--keep", type=Path, help="keep what was sent and written there")
     parser.add_argument("--busy", type=int, default=0, metavar="N", help="N processes compute all the while")
+    parser.add_argument("--slow", type=float, default=0.0, metavar="SECONDS", help="the server starts this much later")
     parser.add_argument("--tries", type=int, default=1, metavar="N", help="a fault is believed when N turns have one")
     parser.add_argument("--page", action="store_true", help="write docs/reference/compatibility.md")
     given = parser.parse_args()
@@ -473,7 +489,7 @@ def main() -> int:
     outcomes: list[Outcome] = []
     for host in chosen:
         try:
-            outcome = played(host, tries=given.tries, keep=given.keep, burners=given.busy)
+            outcome = played(host, tries=given.tries, keep=given.keep, burners=given.busy, slow=given.slow)
         except Absent as error:
             print(f"{host.title:12} not run: {error}", flush=True)
             skipped += 1

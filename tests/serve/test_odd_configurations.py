@@ -206,3 +206,11 @@ def test_a_home_without_a_configuration_folder_has_none_after_the_last_uninstall
     for host in order:
         hosts.uninstall(host, root=root, apply=True)
     assert everything(root, home) == before
+
+
+@EVERY_HOST
+def test_an_uninstall_says_whether_there_was_anything_to_undo(host: str, root: Path, home: Path) -> None:
+    title = HOSTS[host].title
+    assert hosts.uninstall(host, root=root).summary == f"{title} is not connected; nothing to change"
+    hosts.install(host, root=root, apply=True)
+    assert hosts.uninstall(host, root=root, apply=True).summary.startswith(f"{title} is no longer connected: ")

@@ -118,7 +118,7 @@ def uninstall(host: str, *, root: Path, scope: str | None = None, apply: bool = 
         _apply(changes, None)
         install_record.forget(record)
         install_record.remove_empty(record.folders or tuple(_own_folders(changes)))
-    summary = f"{chosen.title} is no longer connected"
+    summary = f"{chosen.title} is {'no longer' if changes else 'not'} connected"
     return _plan(chosen, place, changes, summary, applied=apply, untouched=untouched, hints=hints)
 
 
