@@ -6,9 +6,9 @@ never from a tool's parameter. Code below `serve` gets this information from now
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from spec_kit_memory.core.lean_dataclass import dataclass
 from spec_kit_memory.core.memory import EVERYWHERE, Actor, Scope
 from spec_kit_memory.errors import BadParameter
 

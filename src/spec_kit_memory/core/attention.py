@@ -8,8 +8,9 @@ never modified.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from spec_kit_memory.core.lean_dataclass import dataclass
 from spec_kit_memory.core.memory import Attention, Link, Session, State, Tier
 from spec_kit_memory.core.tiers import TABLE
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Protocol
 
 from spec_kit_memory.advice import advise
+from spec_kit_memory.core.lean_dataclass import dataclass
 from spec_kit_memory.core.memory import Memory, State, StateBounds, Tier
 from spec_kit_memory.core.tiers import TABLE
 from spec_kit_memory.errors import BadParameter

@@ -13,11 +13,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any
 
 from spec_kit_memory.core.byte_order_mark import MARK
+from spec_kit_memory.core.lean_dataclass import dataclass
+from spec_kit_memory.core.patterns import Pattern
 
 Path = Sequence[str]
 
@@ -26,32 +28,32 @@ Path = Sequence[str]
 class _Grammar:
     """Patterns for blanks and comments, strings, names without quotes (None: not allowed), numbers and constants."""
 
-    space: re.Pattern[str]
-    string: re.Pattern[str]
-    name: re.Pattern[str] | None
-    word: re.Pattern[str]
+    space: Pattern
+    string: Pattern
+    name: Pattern | None
+    word: Pattern
 
 
 # Possessive repetitions (`*+`, `++`) never backtrack, so that hostile text cannot make a pattern slow.
 _JSONC = _Grammar(
-    space=re.compile(r"(?:[ \t\r\n\ufeff]++|//[^\n]*+|/\*(?>.*?\*/))*+", re.DOTALL),
-    string=re.compile(r'"(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+"'),
+    space=Pattern(r"(?:[ \t\r\n\ufeff]++|//[^\n]*+|/\*(?>.*?\*/))*+", re.DOTALL),
+    string=Pattern(r'"(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+"'),
     name=None,
-    word=re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?|true|false|null"),
+    word=Pattern(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?|true|false|null"),
 )
 _JSON5 = _Grammar(
-    space=re.compile(r"(?:[\s\ufeff]++|//[^\n\r\u2028\u2029]*+|/\*(?>.*?\*/))*+", re.DOTALL),
-    string=re.compile(
+    space=Pattern(r"(?:[\s\ufeff]++|//[^\n\r\u2028\u2029]*+|/\*(?>.*?\*/))*+", re.DOTALL),
+    string=Pattern(
         r"'(?:[^'\\\n\r]++|\\(?:\r\n|.))*+'|" r'"(?:[^"\\\n\r]++|\\(?:\r\n|.))*+"',
         re.DOTALL,
     ),
-    name=re.compile(r"(?:[^\W\d]|\$|\\u[0-9a-fA-F]{4})(?:[\w$\u200c\u200d]|\\u[0-9a-fA-F]{4})*+"),
-    word=re.compile(
+    name=Pattern(r"(?:[^\W\d]|\$|\\u[0-9a-fA-F]{4})(?:[\w$\u200c\u200d]|\\u[0-9a-fA-F]{4})*+"),
+    word=Pattern(
         r"(?:[+-]?(?:0[xX][0-9a-fA-F]++|(?:(?:0|[1-9][0-9]*+)(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?"
         r"|Infinity|NaN)|true|false|null)(?![\w$.])"
     ),
 )
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(\r\n|0(?![0-9])|[^ux0-9]))", re.DOTALL)
+_ESCAPE = Pattern(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(\r\n|0(?![0-9])|[^ux0-9]))", re.DOTALL)
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0"} | dict.fromkeys(
     ("\r\n", "\n", "\r", "\u2028", "\u2029"), ""
 )

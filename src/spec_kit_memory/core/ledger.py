@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from spec_kit_memory.advice import Advice, advise, finding
+from spec_kit_memory.core.lean_dataclass import dataclass
 from spec_kit_memory.core.memory import LedgerEntry
 from spec_kit_memory.errors import DatabaseCorrupt
 

@@ -7,9 +7,9 @@ that tier; the rates belong to the decay models in `core.decay`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from spec_kit_memory.core.lean_dataclass import dataclass
 from spec_kit_memory.core.memory import Tier
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from unicodedata import category, normalize
+
+from spec_kit_memory.core.lean_dataclass import dataclass
 
 # Letters of scripts that are written without spaces: any of them may begin or end a word.
 _UNSPACED = (

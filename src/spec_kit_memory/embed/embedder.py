@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from spec_kit_memory.core.lean_dataclass import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from spec_kit_memory.core.lean_dataclass import dataclass
 from spec_kit_memory.core.memory import Entry, Origin, Passage, Scope
 from spec_kit_memory.errors import DatabaseCorrupt
 from spec_kit_memory.index import rows

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
 from spec_kit_memory.core.citations import Citations
+from spec_kit_memory.core.lean_dataclass import dataclass
 from spec_kit_memory.core.memory import (
     Attributes,
     Change,

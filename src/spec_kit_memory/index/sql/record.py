@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from spec_kit_memory.advice import advise
+from spec_kit_memory.core.lean_dataclass import dataclass
 from spec_kit_memory.core.ledger import Unreadable
 from spec_kit_memory.core.memory import (
     Attention,
