@@ -385,11 +385,28 @@ def decided(**fields: Any) -> str:
         ("cheap", "cheap and managed", "cheap and managed"),
         ("cheap and managed", "Cheap", "cheap and managed"),
         ("cheap", "cheaper to run", "cheap. cheaper to run"),
+        ("cheap (for now)", "known to all", "cheap (for now). known to all"),
+        ("within 5 s", "10%", "within 5 s. 10%"),
     ],
 )
 def test_a_reason_is_given_in_one_line_and_said_once(new: str, old: str, expected: str) -> None:
     text = section(merged(decided(rationale=new), decided(rationale=old)), "decisions")
     assert [line for line in text.split("\n") if line.startswith("**Why:**")] == [f"**Why:** {expected}"]
+
+
+@pytest.mark.parametrize(("new", "old"), [("within 5 s", "10%"), ("C++", "v1"), ("Is it? No", "日本語")])
+def test_a_reason_that_was_taken_in_is_not_taken_in_again(new: str, old: str) -> None:
+    once = merged(decided(rationale=new), decided(rationale=old))
+    assert section(merged(once, decided(rationale=old)), "decisions") == section(once, "decisions")
+
+
+def test_a_sentence_is_not_added_to_a_paragraph_that_says_more_elsewhere() -> None:
+    new = document(sessionSummary="We began anew. The port is open. It failed twice on Monday, and once on Friday.")
+    old = document(sessionSummary="It failed twice on Monday. We began anew. The fan is loud.")
+    text = section(merged(new, old), "summary")
+    assert text.count("It failed twice on Monday") == 1
+    assert "and once on Friday" in text
+    assert "The fan is loud." in text
 
 
 @pytest.mark.parametrize(

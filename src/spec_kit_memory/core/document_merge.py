@@ -36,7 +36,7 @@ _ABBREVIATED = re.compile(
     r"|dept|est)\.$",
     re.IGNORECASE,
 )
-_ENDED = re.compile(r"[^\w`][_`]*$")
+_ENDED = re.compile(r"""[.!?…:;,。！？：；，、]["'”’」』)）\]*_`]*$""")
 _CLAUSE = re.compile(r"[,;:，；：、]|[ \t]+[–—(-]")
 _WORD_END = re.compile(r"[.,;:!?]*(?:\s|$)|[，；：、。！？]")
 _INLINE_LABEL = re.compile(r"\*\*[^*\n]+:\*\*[ \t]+(?=\S)")
@@ -469,19 +469,23 @@ class _Merger:
 
     def _take_sentences(self, home: _Paragraph, pieces: Sequence[str], others: Sequence[_Paragraph]) -> None:
         """Insert the missing sentences at their old position: before the next sentence that both have."""
-        keys = [_folded(piece) for piece in pieces]
+        kept, missing = home.pieces, []
+        for piece in pieces:
+            fuller = self._clause_added(kept, piece, _folded(piece))
+            if fuller is None:
+                missing.append(piece)
+            else:
+                kept = fuller
+        kept_keys, keys = ([_folded(piece) for piece in side] for side in (kept, missing))
         known_sentences = {
             key for paragraph in others for key in paragraph.keys if count_words(key) >= COMMON_WORDS
-        } | set(home.keys)
+        } | set(kept_keys)
         result: list[str] = []
-        for kind, first, last, from_, to in SequenceMatcher(None, home.keys, keys, autojunk=False).get_opcodes():
-            result += home.pieces[first:last]
+        for kind, first, last, from_, to in SequenceMatcher(None, kept_keys, keys, autojunk=False).get_opcodes():
+            result += kept[first:last]
             if kind in ("insert", "replace"):
-                for piece, key in zip(pieces[from_:to], keys[from_:to], strict=True):
-                    fuller = self._clause_added(result, piece, key)
-                    if fuller is not None:
-                        result = fuller
-                    elif key not in known_sentences:
+                for piece, key in zip(missing[from_:to], keys[from_:to], strict=True):
+                    if key not in known_sentences:
                         result = _followed_by(result, piece)
                     known_sentences.add(key)
         if result != home.pieces:
@@ -496,9 +500,13 @@ class _Merger:
         In prose only a clause may be added; a choice or a reason, which may be one word, is continued by any words.
         """
         brief = _label(pieces) in ("**Chosen:**", "**Why:**")  # `_chose_otherwise` has kept different choices apart
+        if any(_folded(present) == key for present in pieces):
+            return None
         for at, present in enumerate(pieces):
             present_key = _folded(present)
-            if _contains_more(present_key, key) or (brief and _continues(present_key, key)):
+            if _contains_more(present_key, key) or (
+                brief and (_continues(present_key, key) or _ends(present_key, key))
+            ):
                 return pieces
             if _contains_more(key, present_key) or (brief and _continues(key, present_key)):
                 gap = present[len(present.rstrip()) :]
@@ -618,6 +626,11 @@ def _continues(longer: str, shorter: str) -> bool:
     """Does this begin with all the words of the other? "JavaScript" and "3.11" do not continue "Java" and "3"."""
     begun, start = longer.casefold(), shorter.casefold()
     return bool(start) and begun.startswith(start) and _WORD_END.match(begun, len(start)) is not None
+
+
+def _ends(longer: str, shorter: str) -> bool:
+    """Is this the end of the other, after a full stop? One after "5 s" or "a" looks like that of an abbreviation."""
+    return longer.casefold().endswith(f". {shorter.casefold()}")
 
 
 def _is_telling(key: str) -> bool:
