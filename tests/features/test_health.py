@@ -186,10 +186,20 @@ def test_repair_of_a_sound_workspace_changes_nothing(workspace: Workspace) -> No
 
 
 def test_what_is_worth_a_look_is_counted_and_no_fault(place: Place) -> None:
-    place.write("specs/001-core/memory/latin.md", "x").write_bytes(b"caf\xe9")
+    place.memory("odd", "---\ntier: urgent\n---\n# Odd\n\nText.")
+    answer = place.open().health()
+    assert (answer.healthy, answer.summary) == (True, "healthy, with 1 notice")
+
+
+def test_a_file_that_no_search_can_find_is_a_fault(place: Place) -> None:
+    bad = place.write("specs/001-core/memory/latin.md", "x")
+    bad.write_bytes(b"caf\xe9")
     workspace = place.open()
     answer = workspace.health()
-    assert (answer.healthy, answer.summary) == (True, "healthy, with 1 notice")
+    assert (answer.healthy, answer.summary) == (False, "1 problem")
+    assert bad.name in answer.problems[0].message
+    bad.write_text("café", encoding="utf-8")
+    assert workspace.health(repair=True).healthy
 
 
 def test_vectors_of_another_size_are_a_problem_until_they_are_made_anew(place: Place) -> None:
@@ -224,9 +234,11 @@ def test_problems_and_notices_are_counted_apart_and_all_of_them(place: Place) ->
     place.write("specs/001-core/memory/latin.md", "x").write_bytes(b"caf\xe9")
     for number in range(25):
         place.write(f".spec-kit-memory/checkpoints/bad{number}.jsonl.gz", "nonsense")
+    place.memory("odd", "---\ntier: urgent\n---\n# Odd\n\nText.")
     answer = place.open().health()
-    assert answer.summary == "25 problems and 1 notice"
-    assert [problem.notice for problem in answer.problems if problem.check == "bad files"] == [True]
+    assert answer.summary == "26 problems and 1 notice"
+    assert [problem.notice for problem in answer.problems if problem.check == "file warnings"] == [True]
+    assert [problem.notice for problem in answer.problems if problem.check == "bad files"] == [False], "not searchable"
     assert not any(problem.notice for problem in answer.problems if problem.check == "checkpoints")
 
 

@@ -201,7 +201,7 @@ def _repaired(runtime: Runtime) -> dict[str, int]:
 
 
 # Reported, but not a fault of the index.
-_NOTICES = {"bad files", "file warnings", "held back", "general triggers", "gone code", "sessions", "locks"}
+_NOTICES = {"file warnings", "held back", "general triggers", "gone code", "sessions", "locks"}
 # The checks that a repair can fix; the others need a person, a file or a provider.
 _MENDABLE = {
     "files",
