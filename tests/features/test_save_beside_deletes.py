@@ -1,4 +1,4 @@
-"""Is a save answered though another process deletes what it looks at, or what was just saved?"""
+"""Is a change answered though another process deletes what it looks at, or what was just saved or changed?"""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spec_kit_memory.features import near_duplicates, save
+from spec_kit_memory.features import amend, merge, near_duplicates, save
 from spec_kit_memory.settings import Semantic, Settings
 from spec_kit_memory.workspace import Workspace
 
@@ -53,3 +53,39 @@ def test_a_similar_memory_that_is_deleted_meanwhile_is_not_merged(
         answer = saver.save(text=SECOND, on_similar="merge")
         assert answer.created
         assert answer.merged is None
+
+
+def test_a_memory_that_is_deleted_just_after_its_update_was_updated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path) as one, opened(tmp_path) as other:
+        id_ = one.save(text=FIRST).id
+        assert id_ is not None
+        apply = amend.apply
+
+        def deleted_meanwhile(*values: Any, **how: Any) -> str:
+            place = apply(*values, **how)
+            other.delete(id_)
+            return place
+
+        monkeypatch.setattr(amend, "apply", deleted_meanwhile)
+        answer = one.update(id_, title="Queue")
+        assert (answer.changed, answer.memory.title) == (("title",), "Queue")
+
+
+def test_a_memory_that_is_deleted_just_after_a_merge_was_merged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path) as one, opened(tmp_path) as other:
+        first, second = (one.save(text=text, on_similar="distinct").id for text in (FIRST, SECOND))
+        assert first is not None
+        assert second is not None
+        join = merge._join
+
+        def deleted_meanwhile(*values: Any, **how: Any) -> str | None:
+            trashed = join(*values, **how)
+            other.delete(second)
+            return trashed
+
+        monkeypatch.setattr(merge, "_join", deleted_meanwhile)
+        assert one.merge(first, second).merged == first

@@ -30,6 +30,7 @@ from spec_kit_memory.errors import (
     DatabaseCorrupt,
     DatabaseUnusable,
     EmbeddingFailed,
+    MemoryNotFound,
     ProviderUnavailable,
     SpecKitMemoryError,
 )
@@ -484,11 +485,11 @@ class Runtime:
         )
 
     def read_again(self, expected: Memory) -> Memory:
-        """A memory after it was changed, or `expected` if it cannot be read: the change is done, and a failed read must
-        not make it look refused."""
+        """A memory after it was changed, or `expected` if it cannot be read or was deleted meanwhile: the change is
+        done, and must not look refused."""
         try:
             return self.store.documents.get(expected.id)
-        except (DatabaseBusy, DatabaseUnusable, DatabaseCorrupt):
+        except (DatabaseBusy, DatabaseUnusable, DatabaseCorrupt, MemoryNotFound):
             return expected
 
     def used(self, memory_ids: Iterable[int]) -> None:
