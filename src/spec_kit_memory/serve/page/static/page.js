@@ -30,15 +30,15 @@
   const together = () => {
     const items = ticked();
     const [first, ...rest] = items;
-    const buttons = first ? [...first.querySelectorAll("form button[data-key]")] : [];
+    const buttons = first ? [...first.querySelectorAll("button[data-key]")] : [];
     return buttons.filter((button) => rest.every((item) => {
-      const same = item.querySelector(`form button[data-key="${button.dataset.key}"]`);
+      const same = item.querySelector(`button[data-key="${button.dataset.key}"]`);
       return same && name(same) === name(button);
     }));
   };
   const apply = (key) => {
     if (!together().some((button) => button.dataset.key === key)) return false;
-    ticked().forEach((item) => item.querySelector(`form button[data-key="${key}"]`).click());
+    ticked().forEach((item) => item.querySelector(`button[data-key="${key}"]`).click());
     boxes().forEach((box) => { box.checked = false; });
     count();
     return true;
