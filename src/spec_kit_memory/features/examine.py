@@ -30,7 +30,7 @@ from spec_kit_memory.requests import ExamineRequest, VersionsRequest
 
 USE_DAYS = 90
 DIFF_CONTEXT = 3
-MOST_DIFF_LINES = 20_000  # of both texts together; comparing longer ones line by line takes seconds
+MOST_DIFF_LINES = 10_000  # of both texts together; comparing longer ones line by line takes seconds
 # Fields of a history row that a person would not compare.
 _NOT_COMPARED = {*EXTRAS, "content_hash", "fingerprint", "first_indexed_at", "redactions"}
 
@@ -198,7 +198,9 @@ def _diff(old: str, new: str) -> Iterator[DiffLine]:
         yield DiffLine(kind="skipped", text=str(finding("too-many-lines", count=len(a) + len(b))))
         return
     end = 0
-    for group in SequenceMatcher(None, a, b, autojunk=False).get_grouped_opcodes(DIFF_CONTEXT):
+    # With `autojunk`, lines that are all over a long text, such as empty ones, do not align it: two thousand of them
+    # would take twenty seconds.
+    for group in SequenceMatcher(None, a, b).get_grouped_opcodes(DIFF_CONTEXT):
         if group[0][1] > end:
             yield DiffLine(kind="skipped", text=str(finding("unchanged-lines", count=group[0][1] - end)))
         for tag, i1, i2, j1, j2 in group:

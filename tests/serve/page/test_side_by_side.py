@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from spec_kit_memory.features import examine
 from spec_kit_memory.serve.page import document
 from spec_kit_memory.serve.page.side_by_side import html_of_both
 from tests.serve.page.conftest import Page, written
@@ -64,6 +65,22 @@ def test_marks_change_no_address_and_let_nothing_through(text: str) -> None:
                 for side in (first, second)
             ]
             assert re.sub("</?mark>", "", html) in plain
+
+
+def test_long_texts_of_the_same_few_lines_are_compared_in_little_work() -> None:
+    """Aligning every empty line of a text with every other one took minutes here."""
+    one = "\n".join(f"line {number} of one\n" for number in range(950))
+    other = "\n".join(f"row {number} of another\n" for number in range(950))
+    assert "another" in marked(html_of_both(one, other)[1])
+    assert [line.kind for line in examine._diff("x\ny\n" * 2_400, "y\nx\nz\n" * 1_600)].count("added") >= 1_600
+    kept = "\n".join(f"line {number}\n" for number in range(2_000))
+    changed = [
+        line for line in examine._diff(kept, kept.replace("line 7\n", "line seven\n")) if line.old_line != line.new_line
+    ]
+    assert [(line.kind, line.text) for line in changed if line.text.startswith("line")] == [
+        ("removed", "line 7"),
+        ("added", "line seven"),
+    ]
 
 
 def test_two_memories_are_compared_word_by_word(page: Page) -> None:

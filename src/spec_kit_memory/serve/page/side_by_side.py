@@ -34,7 +34,7 @@ def is_long(one: str, other: str) -> bool:
 
 
 def _marked_lines(first: list[str], second: list[str]) -> tuple[list[str], list[str]]:
-    for kind, i1, i2, j1, j2 in SequenceMatcher(None, first, second, autojunk=False).get_opcodes():
+    for kind, i1, i2, j1, j2 in SequenceMatcher(None, first, second).get_opcodes():
         if kind != "equal":
             first[i1:i2], second[j1:j2] = _marked(first[i1:i2], second[j1:j2])
     return first, second
@@ -47,7 +47,7 @@ def _marked(first: Sequence[str], second: Sequence[str]) -> tuple[list[str], lis
     words = [[word[0].casefold() for word in row] for row in places]
     only: tuple[set[int], set[int]] = set(range(len(words[0]))), set(range(len(words[1])))
     if len(words[0]) + len(words[1]) <= MOST_WORDS:
-        for i, j, size in SequenceMatcher(None, words[0], words[1], autojunk=False).get_matching_blocks():
+        for i, j, size in SequenceMatcher(None, words[0], words[1]).get_matching_blocks():
             only[0].difference_update(range(i, i + size))
             only[1].difference_update(range(j, j + size))
     marked = ("".join(_pieces(text, row, own)) for text, row, own in zip(texts, places, only, strict=True))
