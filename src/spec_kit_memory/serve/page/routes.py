@@ -275,7 +275,6 @@ class Page:
             typed={name: value for name, value in fields.items() if name != "next" and value.strip()},
             csrf=visit.csrf if visit else "",
             by_form=self._access.takes_token,
-            team=self.team,
         )
         return Response(response, status_code=403, media_type="text/html")
 
