@@ -12,7 +12,6 @@ from markupsafe import Markup
 from spec_kit_memory.answers import Answer, ListAnswer, Result
 from spec_kit_memory.core.memory import ContextType, Relation, Source, Tier
 from spec_kit_memory.errors import BadParameter, MemoryNotFound
-from spec_kit_memory.requests import SearchRequest
 from spec_kit_memory.serve.page import document, side_by_side
 
 if TYPE_CHECKING:
@@ -34,6 +33,8 @@ COMPARING_ON_SECONDS = 1.0
 PARTS = ("relevance", "tier", "recency", "keywords", "usage")
 # The filters of a search, each with the field of the facets that counts its values.
 FILTERS = {"tier": "tiers", "state": "states", "source": "sources", "type": "types", "folder": "folders"}
+# The parameters of filters that have another name in an address.
+PARAMETERS = {"state": "state_filter", "type": "context_type", "folder": "spec_folder"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +74,11 @@ def search(workspace: Workspace, request: PageRequest) -> PageView:
     query = request.text("q")
     chosen = {name: request.text(name) for name in FILTERS if request.text(name)}
     filters = {name: request.text(name) for name in ("q", *FILTERS, "archived", "as_of", "also") if request.text(name)}
-    can_also = "also" in SearchRequest.declared
-    also = [line.strip() for line in request.text("also").splitlines() if line.strip()] if can_also else []
+    also = [line.strip() for line in request.text("also").splitlines() if line.strip()]
     values: dict[str, Any] = {
         "query": query,
         "kept": filters,
         "chosen": chosen,
-        "can_also": can_also,
         "also": "\n".join(also),
         "as_of": request.text("as_of"),
         "archived": request.flag("archived"),
@@ -90,16 +89,8 @@ def search(workspace: Workspace, request: PageRequest) -> PageView:
     if not query:
         answers: dict[str, Answer] = {"list": _listed(workspace, request, values), "stats": workspace.stats(limit=1)}
         return PageView("search.html", "Search", "search", answers, values, part="results.html")
-    arguments: dict[str, Any] = {
-        "tier": chosen.get("tier"),
-        "state_filter": chosen.get("state"),
-        "source": chosen.get("source"),
-        "context_type": chosen.get("type"),
-        "spec_folder": chosen.get("folder"),
-        "include_archived": request.flag("archived"),
-        "also": also,
-    }
-    arguments = {name: value for name, value in arguments.items() if value}
+    arguments: dict[str, Any] = {PARAMETERS.get(name, name): value for name, value in chosen.items()}
+    arguments |= {"also": also, "include_archived": request.flag("archived")}
     answer = workspace.search(
         query,
         limit=MORE_RESULTS if request.flag("more") else RESULTS,
