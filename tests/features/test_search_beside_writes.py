@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,9 +33,9 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def once(act: Callable[[], object], then: Callable[..., Any]) -> Callable[..., Any]:
-    """`then`, with `act` before its first call."""
-    left = [act]
+def first_times(times: int, act: Callable[[], object], then: Callable[..., Any]) -> Callable[..., Any]:
+    """`then`, with `act` before its first calls."""
+    left = [act] * times
 
     def call(*values: Any, **keywords: Any) -> Any:
         if left:
@@ -43,19 +45,75 @@ def once(act: Callable[[], object], then: Callable[..., Any]) -> Callable[..., A
     return call
 
 
-@pytest.mark.parametrize(
+MOMENTS = pytest.mark.parametrize(
     ("owner", "name"),
     [(SqliteFeed, "postings"), (retrieve, "_promising"), (retrieve, "_read")],
     ids=["before the words are read", "before the passages are read", "before they are compared"],
 )
+
+
+@MOMENTS
 def test_a_memory_that_changes_in_the_middle_of_a_search_is_found(
     root: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str
 ) -> None:
     with opened(root) as reader, opened(root) as writer:
         reader.search(query="queue parser", limit=5)
         wanted = next(card.id for card in reader.list(limit=100).memories if card.path.endswith("note5.md"))
-        change = once(lambda: writer.update(wanted, title="Changed meanwhile"), getattr(owner, name))
+        change = first_times(1, lambda: writer.update(wanted, title="Changed meanwhile"), getattr(owner, name))
         monkeypatch.setattr(owner, name, change)
         result = reader.search(query="numbat5", limit=5).results
         assert result[0].id == wanted
         assert result[0].title == "Changed meanwhile"
+
+
+@MOMENTS
+def test_a_memory_that_changes_in_the_middle_of_every_attempt_is_found(
+    root: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str
+) -> None:
+    with opened(root) as reader, opened(root) as writer:
+        reader.search(query="queue parser", limit=5)
+        wanted = next(card.id for card in reader.list(limit=100).memories if card.path.endswith("note5.md"))
+        titles = (f"Changed for the {number}th time" for number in itertools.count(1))
+        change = first_times(100, lambda: writer.update(wanted, title=next(titles)), getattr(owner, name))
+        monkeypatch.setattr(owner, name, change)
+        assert [result.id for result in reader.search(query="numbat5", limit=5).results][:1] == [wanted]
+        monkeypatch.undo()
+        found = reader.search(query="numbat5", limit=5).results[0]
+        newest = next(card for card in writer.list(limit=100).memories if card.id == wanted)
+        assert found.title == newest.title, "nothing of an earlier state was kept"
+
+
+def test_a_search_whose_moment_is_past_takes_nothing_from_the_searches_beside_it(root: Path) -> None:
+    with opened(root) as reader, opened(root) as writer:
+        reader.search(query="queue parser", limit=5)
+        shared = reader._runtime.whole._shared  # type: ignore[attr-defined]
+        columns = shared.loaded._columns
+        wanted = next(card.id for card in reader.list(limit=100).memories if card.path.endswith("note5.md"))
+        before = columns.known
+        with shared.feed.moment():
+            counters = shared.feed.counters()
+            writer.update(wanted, title="Acknowledged")
+            on_another_thread(columns.current)
+            newest = columns.known
+            columns.follow(counters, before=before)
+            assert columns.known is newest
+
+
+def test_an_index_that_went_back_is_read_again(root: Path) -> None:
+    with opened(root) as reader, opened(root) as writer:
+        reader.search(query="queue parser", limit=5)
+        shared = reader._runtime.whole._shared  # type: ignore[attr-defined]
+        columns = shared.loaded._columns
+        with shared.feed.moment():
+            earlier = shared.feed.counters()
+        writer.update(reader.list(limit=1).memories[0].id, title="Lost with the server")
+        columns.current()
+        with shared.feed.moment():
+            columns.follow(earlier, before=columns.known)
+        assert columns.known.generation == earlier.generation
+
+
+def on_another_thread(act: Callable[[], object]) -> None:
+    thread = threading.Thread(target=act)
+    thread.start()
+    thread.join()

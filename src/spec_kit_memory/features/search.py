@@ -44,8 +44,8 @@ MOST_NAMED = 3
 HELD_RANK = 10
 # The most results of a search, and so the most that are ever compared for one.
 MOST_RESULTS = 100
-# How often a search starts again because another process wrote meanwhile.
-MOST_LOOKS = 3
+# After this many attempts in which something was written meanwhile, a search reads one snapshot.
+MOST_LOOKS = 2
 _WORDS = re.compile(r"[^\W_]+")
 _NO_COUNTS: Mapping[str, int] = MappingProxyType({})
 _NO_QUESTIONS: Mapping[int, str] = MappingProxyType({})
@@ -227,8 +227,8 @@ def wanted_states(request: Request) -> frozenset[State]:
 def rank(runtime: Runtime, request: Request) -> Ranking:
     """Match, fuse, score and order; nothing is packed or remembered yet.
 
-    If another process changes a memory between two reads, the memory could be missed, so the search is repeated after
-    a change.
+    If a memory is changed between two reads, it could be missed: its old passages are gone and its new ones are not
+    known yet. So the search is repeated after a change, the last time in one snapshot, which no change reaches.
     """
     queries.check(request.query, request.concepts)
     query = queries.read(request.text)
@@ -237,8 +237,9 @@ def rank(runtime: Runtime, request: Request) -> Ranking:
         for _ in range(MOST_LOOKS):
             ranking = _rank(runtime, request, question)
             if runtime.whole.unmoved():
-                break
-    return ranking
+                return ranking
+        with runtime.whole.frozen():
+            return _rank(runtime, request, question)
 
 
 def _rank(runtime: Runtime, request: Request, question: Question) -> Ranking:

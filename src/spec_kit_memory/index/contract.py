@@ -259,6 +259,13 @@ class Index(Protocol):
         """In a `steady` block: have all reads seen the same generation? If not, the block starts again from now."""
         ...
 
+    def frozen(self) -> AbstractContextManager[None]:
+        """In this block of a `steady` one, this thread's matches and the rows that they lead to are of one state.
+
+        Slower, because nothing is used that was read for another state. A server that matches itself may differ.
+        """
+        ...
+
     def hurried(self) -> AbstractContextManager[None]:
         """In this block, this thread's writes fail after a moment instead of waiting for another writer."""
         ...

@@ -7,7 +7,8 @@ read. A `Columns` value never changes, so that a running match keeps its view wh
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -165,7 +166,7 @@ def _below(path: str, prefixes: Sequence[str]) -> bool:
 
 
 class LiveColumns:
-    """The newest `Columns` of a process, shared by its threads."""
+    """The newest `Columns` of a process, shared by its threads. They never get older while a search relies on them."""
 
     def __init__(self, feed: Feed, steadiness: Steadiness | None = None) -> None:
         self._feed = feed
@@ -179,12 +180,32 @@ class LiveColumns:
         if columns is not None and self._steadiness.held:
             return columns
         with self._feed.moment():
-            return self.follow(self._feed.counters())
+            return self.follow(self._feed.counters(), before=columns)
 
-    def follow(self, counters: Counters) -> Columns:
-        """The columns, updated to these counters. Call it in the `Feed.moment` that the counters are of."""
+    @property
+    def known(self) -> Columns | None:
+        """The columns as they are, without a check for changes."""
+        return self._columns
+
+    @contextmanager
+    def frozen(self) -> Iterator[Columns]:
+        """The columns of one moment, in which this thread also reads everything else in the block."""
+        before = self._columns
+        with self._feed.moment():
+            counters = self._feed.counters()
+            columns = self.follow(counters, before=before)
+            yield self._read_all(counters) if _is_ahead(columns, counters) else columns
+
+    def follow(self, counters: Counters, *, before: Columns | None) -> Columns:
+        """The columns, updated to these counters. Call it in the `Feed.moment` that the counters are of.
+
+        `before`: the columns before that moment began. If another thread has gone further since, its columns are
+        returned. If they were ahead already, the index has gone back, and is read again.
+        """
         with self._lock:
             columns = self._columns
+            if columns is not None and columns is not before and _is_ahead(columns, counters):
+                return columns
             if columns is None or columns.epoch != counters.epoch or columns.generation > counters.generation:
                 columns = self._read_all(counters)
             elif columns.generation != counters.generation:
@@ -255,6 +276,10 @@ class LiveColumns:
             if slot is not None and at is not None:
                 last[slot] = max(columns.first[slot], at / 1e6)
         return replace(columns, used=used, last=last, masks={})
+
+
+def _is_ahead(columns: Columns, counters: Counters) -> bool:
+    return (columns.epoch, columns.generation) > (counters.epoch, counters.generation)
 
 
 def _memory_arrays(rows: Sequence[MemoryRow], names: dict[str | None, int]) -> dict[str, Any]:

@@ -10,12 +10,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spec_kit_memory.index.arrays.matching import Arrays
+    from spec_kit_memory.index.arrays.row_cache import RowCache
 
 
 class Steadiness(threading.local):
     def __init__(self) -> None:
         self.held = False
         self.generation: int | None = None  # of the index when the block began
+        self.frozen: tuple[Arrays, RowCache] | None = None  # of one snapshot, for this thread alone
 
     @contextmanager
     def hold(self, bring_up_to_date: Callable[[], int]) -> Iterator[None]:
@@ -35,3 +41,13 @@ class Steadiness(threading.local):
             self.generation = bring_up_to_date()
         finally:
             self.held = True
+
+    @contextmanager
+    def freeze(self, generation: int, arrays: Arrays, row_cache: RowCache) -> Iterator[None]:
+        """In this block of a `hold`, this thread reads these, which are of the snapshot in which it reads the rest."""
+        before = self.generation
+        self.generation, self.frozen = generation, (arrays, row_cache)
+        try:
+            yield
+        finally:
+            self.generation, self.frozen = before, None

@@ -72,5 +72,8 @@ class TableIndex:
     def unmoved(self) -> bool:
         return self._shared.unmoved()
 
+    def frozen(self) -> AbstractContextManager[None]:
+        return self._shared.frozen()
+
     def warm(self) -> None:
         self._shared.arrays.warm(self._shared.row_cache)

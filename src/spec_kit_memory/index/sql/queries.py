@@ -83,9 +83,8 @@ class Queries(View):
         return self._select(f"{test} AND memory.presence = ?", [*values, str(presence)], live=False, tail=tail)
 
     def count(self, where: Filter = EVERYTHING, *, presence: Presence = Presence.LIVE) -> int:
-        arrays = self._shared.loaded
-        if arrays is not None and presence is Presence.LIVE:  # every search counts what it held back
-            return arrays.count(self._scope, where)
+        if self._shared.loaded is not None and presence is Presence.LIVE:  # every search counts what it held back
+            return self._shared.arrays.count(self._scope, where)
         test, values = conditions.matching(where)
         seen, bound = conditions.visible(self._scope)
         sql = (

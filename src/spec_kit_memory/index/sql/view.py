@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from spec_kit_memory.core.memory import Filter, RawHit, Scope
@@ -27,13 +27,19 @@ class Shared(ABC):
         self.steadiness = Steadiness()
         self.model: Model | None = None  # the model with which this process embeds
         self.totals: dict[Scope | None, tuple[int, IndexTotals]] = {}
-        self.row_cache = RowCache(self.feed, self.steadiness)
+        self.rows_kept = RowCache(self.feed, self.steadiness)
         self.loaded: Arrays | None = None
+
+    @property
+    def row_cache(self) -> RowCache:
+        frozen = self.steadiness.frozen
+        return self.rows_kept if frozen is None else frozen[1]
 
     @property
     def arrays(self) -> Arrays:
         """Created at the first match, so that a process that only reads or writes never loads numpy."""
-        loaded = self.loaded
+        frozen = self.steadiness.frozen
+        loaded = self.loaded if frozen is None else frozen[0]
         if loaded is None:
             from spec_kit_memory.index.arrays.matching import Arrays
 
@@ -48,11 +54,13 @@ class Shared(ABC):
         return self.steadiness.hold(self._refresh)
 
     def _refresh(self) -> int:
+        arrays = self.loaded
+        before = None if arrays is None else arrays.known
         with self.feed.moment():
             counters = self.feed.counters()
             self.row_cache.refresh(counters)
-            if self.loaded is not None:
-                self.loaded.refresh(counters)
+            if arrays is not None:
+                arrays.refresh(counters, before=before)
             return self.monotonic(counters.generation)
 
     def unmoved(self) -> bool:
@@ -60,6 +68,17 @@ class Shared(ABC):
             return True
         self.steadiness.hold_anew(self._refresh)
         return False
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """In this block of a `steady` one, this thread's matches and the rows that they lead to are of one state."""
+        if self.loaded is None:  # the server matches
+            yield
+            return
+        with self.loaded.frozen() as arrays:
+            generation = self.monotonic(self.feed.counters().generation)
+            with self.steadiness.freeze(generation, arrays, RowCache(self.feed, self.steadiness)):
+                yield
 
     def generation(self, since: float | None = None) -> int:
         begun_with = self.steadiness.generation

@@ -33,7 +33,7 @@ class SqliteShared(Shared):
     def _new_file(self) -> None:
         """Handle a replaced file: it counts generations from the start, but callers must only see them rise."""
         self._generation_offset = self._last_generation + 1
-        self.row_cache = RowCache(self.feed, self.steadiness)
+        self.rows_kept = RowCache(self.feed, self.steadiness)
         self.loaded = None
         for callback in self.when_new:
             callback()
