@@ -6,8 +6,9 @@ Words are drawn by Zipf's law, vectors are random (384 dimensions): they tell ab
 PostgreSQL is the wheel's own server with its defaults (every commit is synced, as with SQLite), on this machine, over
 TCP: a server elsewhere adds its way. A search is both legs and the rows of what is shown. A cold command, memory, and
 readers beside writers are measured in processes of their own. Indexing is the time of a thousand passages by the verbs;
-beyond `--verbs` passages PostgreSQL's rows are copied to it as the verbs would have written them, without history. At
-the end: one table of all sizes, and what a passage more costs between the smallest and the largest of them.
+beyond `--verbs` passages the rows of both engines are written in bulk, as the verbs would have written them. Above
+100,000 passages there are half of the questions, one cold command instead of three, and no dump. At the end: one table
+of all sizes, what a passage more costs between the smallest and the largest, and what was not done alike at all sizes.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.engines_copied import Copier
+from benchmarks.engines_copied import BulkPostgres, BulkRows, BulkSqlite, split
 from spec_kit_memory.core.memory import (
     Actor,
     Attributes,
@@ -72,6 +73,7 @@ LABELS = {
     "restore, s": "pg_restore, s",
 }
 GROWING = ("size, MB", "dump, MB")  # memory does not: its caches are bounded, and large matrices are packed
+LARGE = 100_000  # above it some measurements are repeated less often or left out
 PER_DOCUMENT, WORDS, VOCABULARY, DIMENSIONS, LIMIT, BATCH = 10, 60, 30_000, 384, 100, 25
 
 
@@ -106,34 +108,45 @@ def vectors_for(hashes: Sequence[str], random: np.random.Generator) -> npt.NDArr
     return block
 
 
-def fill(index: Index, passages: int, *, verbs: int | None = None, url: str = "") -> tuple[float, float]:
-    """Seconds for the texts of a thousand passages, and for their vectors. Beyond so many by `verbs`, rows are copied
-    to `url`, whose time is not counted."""
-    drawn, random = documents(passages, np.random.default_rng(7)), np.random.default_rng(8)
+class Material:
+    """Documents and their vectors, block by block; two of these give the same."""
+
+    def __init__(self, passages: int) -> None:
+        self._documents, self._random = documents(passages, np.random.default_rng(7)), np.random.default_rng(8)
+
+    def blocks(self, most: int, size: int) -> Iterator[tuple[list[Entry], npt.NDArray[np.float32]]]:
+        """The next documents, as many as have `most` passages, `size` documents at a time."""
+        left = most // PER_DOCUMENT
+        while left > 0 and (entries := list(islice(self._documents, min(size, left)))):
+            left -= len(entries)
+            yield entries, vectors_for([passage.hash for entry in entries for passage in entry.passages], self._random)
+
+
+def fill(index: Index, material: Material, passages: int) -> tuple[float, float]:
+    """By the verbs: seconds for the texts of a thousand passages, and for their vectors."""
     index.vectors.use_model("synthetic", DIMENSIONS, "synthetic")
-    by_verbs = passages if verbs is None else min(passages, verbs)
     texts = vectors = 0.0
     with index.bulk():
-        for _ in range(0, by_verbs, BATCH * PER_DOCUMENT):
-            entries = list(islice(drawn, min(BATCH, by_verbs // PER_DOCUMENT)))
-            hashes = [passage.hash for entry in entries for passage in entry.passages]
-            block = vectors_for(hashes, random)
+        for entries, block in material.blocks(passages, BATCH):
             start = time.perf_counter()
             with index.together():
                 for entry in entries:
                     index.documents.put(entry, CHANGE)
             texts += time.perf_counter() - start
             start = time.perf_counter()
+            hashes = [passage.hash for entry in entries for passage in entry.passages]
             index.vectors.put({hash_: (row.tobytes(), None) for hash_, row in zip(hashes, block, strict=True)})
             vectors += time.perf_counter() - start
-    if by_verbs < passages:
-        copier = Copier(url, dimensions=DIMENSIONS)
-        while entries := list(islice(drawn, BATCH * 20)):
-            copier.write(
-                entries, vectors_for([passage.hash for entry in entries for passage in entry.passages], random)
-            )
-        copier.finish()
-    return 1000 * texts / by_verbs, 1000 * vectors / by_verbs
+    return 1000 * texts / passages, 1000 * vectors / passages
+
+
+def fill_in_bulk(bulks: Sequence[BulkRows], material: Material, passages: int) -> None:
+    for entries, block in material.blocks(passages, BATCH * 20):
+        documents = [split(entry) for entry in entries]
+        for bulk in bulks:
+            bulk.write(documents, block)
+    for bulk in bulks:
+        bulk.finish()
 
 
 def question(random: np.random.Generator) -> tuple[list[str], npt.NDArray[np.float32]]:
@@ -266,26 +279,33 @@ def measure(passages: int, questions: int, seconds: int, verbs: int) -> dict[str
     numbers: dict[str, dict[str, float]] = {}
     try:
         places: dict[str, str | Path] = {"SQLite": Path(folder.name) / "index.sqlite", "PostgreSQL": server.url()}
+        by_verbs = min(passages, verbs)
         for name, place in places.items():
-            opened[name] = open_index(place, project=PROJECT)
-            most, begun = verbs if name == "PostgreSQL" else None, time.perf_counter()
-            texts, vectors = fill(opened[name], passages, verbs=most, url=server.url())
-            print(f"{name}: {passages:,} passages after {time.perf_counter() - begun:.0f} s", flush=True)
+            opened[name], material, begun = open_index(place, project=PROJECT), Material(passages), time.perf_counter()
+            texts, vectors = fill(opened[name], material, by_verbs)
             numbers[name] = {"texts, s": texts, "vectors, s": vectors}
+            print(f"{name}: {by_verbs:,} passages after {time.perf_counter() - begun:.0f} s", flush=True)
+        if by_verbs < passages:
+            begun = time.perf_counter()
+            bulks = [BulkSqlite(Path(folder.name) / "index.sqlite"), BulkPostgres(server.url(), dimensions=DIMENSIONS)]
+            fill_in_bulk(bulks, material, passages - by_verbs)
+            print(f"{passages - by_verbs:,} more in bulk after {time.perf_counter() - begun:.0f} s", flush=True)
+        begun = time.perf_counter()
         server.execute("VACUUM ANALYZE")  # what its own process does within a minute or so
         for name, place in places.items():
             row = numbers[name]
             row["size, MB"] = opened[name].care.stats(size=True).size_bytes / 1e6
             if name == "PostgreSQL":
                 row["size, MB"] = int(str(server.execute("SELECT pg_database_size('postgres')")[0][0])) / 1e6
-            runs = [answered(child("cold", place)) for _ in range(3)]
+            runs = [answered(child("cold", place)) for _ in range(3 if passages <= LARGE else 1)]
             row["cold command"] = statistics.median(run["ms"] for run in runs)
             row["its memory, MB"] = max(run["mb"] for run in runs)
             row["warm memory, MB"] = answered(child("warm", place))["mb"]
             opened[name].warm()
+        print(f"vacuum, cold and warm processes: {time.perf_counter() - begun:.0f} s", flush=True)
         times: dict[str, list[float]] = {name: [] for name in places}
         random = np.random.default_rng(11)
-        for asked in [question(random) for _ in range(questions)]:
+        for asked in [question(random) for _ in range(questions if passages <= LARGE else questions // 2)]:
             for name, index in opened.items():
                 times[name].append(timed(lambda index=index, asked=asked: search(index, asked)))  # type: ignore[misc]
         extra = next(documents(PER_DOCUMENT, np.random.default_rng(99)))
@@ -294,7 +314,8 @@ def measure(passages: int, questions: int, seconds: int, verbs: int) -> dict[str
             index.documents.put(replace(extra, path="memory/extra.md"), CHANGE)
             asked = question(np.random.default_rng(2))
             numbers[name]["after a change"] = timed(lambda index=index, asked=asked: search(index, asked))  # type: ignore[misc]
-        numbers["PostgreSQL"] |= backed_up(server, Path(folder.name))
+        if passages <= LARGE:
+            numbers["PostgreSQL"] |= backed_up(server, Path(folder.name))
         for name, row in numbers.items():  # what follows may take long
             print(
                 f"{name}: {', '.join(f'{LABELS.get(key, key)} {value:,.1f}' for key, value in row.items())}", flush=True
@@ -302,7 +323,9 @@ def measure(passages: int, questions: int, seconds: int, verbs: int) -> dict[str
         for name, place in places.items():
             opened.pop(name).close()
             if seconds:
+                begun = time.perf_counter()
                 numbers[name] |= crowd(place, seconds)
+                print(f"{name}: readers and writers, {time.perf_counter() - begun:.0f} s", flush=True)
     finally:
         for index in opened.values():
             index.close()
@@ -335,18 +358,28 @@ def _cells(name: str, size: int, numbers: Mapping[str, Mapping[str, float]]) -> 
     return f"{here:,.1f}", f"{there:,.1f}", f"{ratio:.2f}{f' (target ≤ {target})' if target else ''}"
 
 
+def show_differences(measured: Measured, questions: int, verbs: int) -> None:
+    """What was not done alike at all sizes."""
+    copied = [size for size in sorted(measured) if size > verbs]
+    large = [size for size in sorted(measured) if size > LARGE]
+    print()
+    for size in copied:
+        print(f"- {size:,} passages: {verbs:,} by the verbs, {size - verbs:,} rows in bulk, in both engines alike")
+    for size in large:
+        print(f"- {size:,} passages: {questions // 2} questions instead of {questions}, one cold command, no dump")
+
+
 def show_growth(measured: Measured) -> None:
     """What a passage more costs, from the smallest to the largest size, and what follows for far more of them."""
-    least, most = min(measured), max(measured)
-    print(f"\n| from {least:,} to {most:,} | per passage, KB | a million, GB | ten million, GB |\n|---|---|---|---|")
+    print("\n| | per passage, KB | measured from, to | a million, GB | ten million, GB |\n|---|---|---|---|---|")
     for name in GROWING:
         for engine in ("SQLite", "PostgreSQL"):
-            low, high = (measured[size][engine].get(name) for size in (least, most))
-            if low is not None and high is not None:
-                each = 1e3 * (high - low) / (most - least)
-                print(
-                    f"| {engine}: {LABELS.get(name, name)} | {each:.2f} | {each:,.1f} | {10 * each:,.0f} |", flush=True
-                )
+            sizes = [size for size in sorted(measured) if name in measured[size][engine]]
+            if len(sizes) > 1:
+                least, most = sizes[0], sizes[-1]
+                each = 1e3 * (measured[most][engine][name] - measured[least][engine][name]) / (most - least)
+                between, label = f"{least:,} to {most:,}", f"{engine}: {LABELS.get(name, name)}"
+                print(f"| {label} | {each:.2f} | {between} | {each:,.1f} | {10 * each:,.0f} |", flush=True)
 
 
 def main() -> None:
@@ -359,14 +392,15 @@ def main() -> None:
     parser.add_argument("--passages", type=int, nargs="+", default=[10_000])
     parser.add_argument("--questions", type=int, default=200)
     parser.add_argument("--seconds", type=int, default=10, help="of readers beside writers; 0: not at all")
-    parser.add_argument("--verbs", type=int, default=20_000, help="passages that PostgreSQL gets one by one")
+    parser.add_argument("--verbs", type=int, default=20_000, help="passages that are not written in bulk")
     given = parser.parse_args()
     started, load, measured = time.perf_counter(), os.getloadavg()[0], {}
     for passages in sorted(set(given.passages)):
         measured[passages] = measure(passages, given.questions, given.seconds, given.verbs)
-    show(measured)
+        show(measured)  # each time: a later size may fail for want of room
     if len(measured) > 1:
         show_growth(measured)
+    show_differences(measured, given.questions, given.verbs)
     took = time.perf_counter() - started
     print(
         f"\n{took:.0f} s on {os.cpu_count()} cores; load before {load:.1f}, after {os.getloadavg()[0]:.1f}", flush=True

@@ -243,6 +243,93 @@ def test_a_row_cannot_be_written_into_another_project(
                 connection.execute(sql.encode())
 
 
+def test_a_temporary_table_on_a_shared_connection_hides_none_of_ours(
+    pair: tuple[PostgresIndex, PostgresIndex],
+) -> None:
+    """Another program may leave one on a connection that a pooler gives to many, and anybody may make one."""
+    own, strange = pair
+    before = own.documents.count()
+    seen = set()
+    for _ in range(20):  # each connection of the pool gets them
+        with strange._database._transaction("BEGIN") as connection:
+            seen.add(connection.raw.info.backend_pid)
+            for table in ("memory", "counter", "session", "ledger"):
+                made = f"CREATE TEMP TABLE IF NOT EXISTS {table} (LIKE {schema.NAME}.{table} INCLUDING ALL)"
+                connection.raw.execute(made.encode())
+            connection.raw.execute(b"COMMIT")
+    assert own.documents.count() == before
+    own.documents.put(entry("memory/later.md", "zebra later"), BY_USER)
+    with strange._database._transaction("BEGIN") as connection:
+        assert connection.raw.info.backend_pid in seen
+        assert connection.raw.execute(b"SELECT count(*) FROM pg_temp.memory").fetchone() == (0,)
+        for table in ("memory", "counter", "session", "ledger"):
+            connection.raw.execute(f"DROP TABLE pg_temp.{table}".encode())
+        connection.raw.execute(b"COMMIT")
+    assert own.documents.count() == before + 1
+
+
+REFUSED = (
+    f"CREATE TABLE {schema.NAME}.x (a int)",
+    "CREATE TABLE public.x (a int)",
+    f"CREATE FUNCTION {schema.NAME}.x() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+    "CREATE SCHEMA x",
+    f"SELECT name FROM {schema.NAME}.project",
+    f"SELECT digest FROM {schema.NAME}.token",
+    f"SELECT digest FROM {schema.NAME}.visit",
+    f"SELECT hook_secret FROM {schema.NAME}.served",
+    f"SELECT last_value FROM {schema.NAME}.project_id_seq",
+    f"SELECT last_value FROM {schema.NAME}.checkout_id_seq",
+    f"ALTER TABLE {schema.NAME}.memory DISABLE ROW LEVEL SECURITY",
+    f"DROP POLICY own_project ON {schema.NAME}.memory",
+    f"TRUNCATE {schema.NAME}.memory CASCADE",
+    f"DELETE FROM {schema.NAME}.ledger",
+    f"UPDATE {schema.NAME}.history SET actor = 'x'",
+    f"COPY {schema.NAME}.memory TO PROGRAM 'id'",
+    f"COPY {schema.NAME}.memory TO '/tmp/x'",
+    "SELECT pg_read_file('/etc/passwd')",
+    "SELECT rolpassword FROM pg_authid",
+    "SET LOCAL session_replication_role = replica",
+)
+
+
+@pytest.mark.parametrize("sql", REFUSED)
+def test_the_role_of_a_transaction_may_do_no_more_than_it_needs(
+    pair: tuple[PostgresIndex, PostgresIndex], sql: str
+) -> None:
+    with (
+        pair[1]._database._transaction("BEGIN") as connection,
+        pytest.raises(psycopg.errors.InsufficientPrivilege),
+    ):
+        connection.raw.execute(sql.encode())
+
+
+def test_ways_around_a_policy_show_one_project(pair: tuple[PostgresIndex, PostgresIndex], server: Server) -> None:
+    """Views, prepared statements, cursors, COPY, statistics, places of rows, and switching the policies off."""
+    own, strange = pair
+    server.execute("ANALYZE")
+    number = own._database.project
+    with strange._database._transaction("BEGIN") as connection:
+        raw = connection.raw
+        raw.execute(f"CREATE TEMP VIEW x AS SELECT * FROM {schema.NAME}.memory".encode())
+        raw.execute(f"PREPARE x AS SELECT * FROM {schema.NAME}.memory WHERE project_id = {number}".encode())
+        raw.execute(f"DECLARE c CURSOR FOR SELECT * FROM {schema.NAME}.memory WHERE project_id = {number}".encode())
+        for sql in (
+            f"SELECT * FROM x WHERE project_id = {number}",
+            "EXECUTE x",
+            "FETCH ALL FROM c",
+            f"SELECT * FROM {schema.NAME}.memory WHERE ctid = '(0,1)' AND project_id = {number}",
+            f"SELECT most_common_vals FROM pg_stats WHERE schemaname = '{schema.NAME}' AND tablename <> 'version'",
+        ):
+            assert raw.execute(sql.encode()).fetchall() == [], sql
+        with raw.cursor().copy(f"COPY {schema.NAME}.content TO STDOUT".encode()) as copied:
+            assert {bytes(row).split(b"\t")[0] for row in copied} <= {str(strange._database.project).encode()}
+        raw.execute(b"DEALLOCATE x")
+    with strange._database._transaction("BEGIN") as connection:
+        connection.raw.execute(b"SET LOCAL row_security = off")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+            connection.raw.execute(f"SELECT * FROM {schema.NAME}.memory".encode())
+
+
 @pytest.mark.parametrize("table", ["history", "ledger"])
 def test_what_is_recorded_cannot_be_changed_by_sql(
     pair: tuple[PostgresIndex, PostgresIndex], server: Server, table: str

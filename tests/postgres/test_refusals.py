@@ -167,6 +167,38 @@ def test_whoever_lacks_a_right_is_told_what_the_administrator_types_until_it_wor
         postgres_server.ended(fresh)
 
 
+def test_pgvector_may_be_in_a_schema_of_its_own(tmp_path: Path) -> None:
+    """As managed services have it: first one that nobody else may use, then one that its users were given."""
+    fresh = postgres_server.started()
+    try:
+        fresh.execute("CREATE ROLE ana LOGIN CREATEROLE")
+        for database in ("closed", "granted", "own"):
+            fresh.execute(f"CREATE DATABASE {database} OWNER ana")
+            fresh.execute("CREATE SCHEMA extensions", database=database)
+        for database in ("closed", "granted"):
+            fresh.execute("CREATE EXTENSION vector SCHEMA extensions", database=database)
+        fresh.execute("GRANT USAGE ON SCHEMA extensions TO ana WITH GRANT OPTION", database="granted")
+        fresh.execute("DROP SCHEMA extensions; CREATE SCHEMA extensions AUTHORIZATION ana", database="own")
+        fresh.execute("CREATE EXTENSION vector SCHEMA extensions", database="own")
+        for database in ("granted", "own"):
+            store = PostgresIndex(fresh.url(database, user="ana"), "p")
+            store.documents.put(entry("memory/a.md", "zebra"), BY_USER)
+            embed_all(store)
+            assert store.vectors.match([1.0, 0.0, 0.0], Filter(), 5), "on the server"
+            store.close()
+        root, url = filled(tmp_path / "work", count=1), fresh.url("closed", user="ana")
+        message = skm(root, "index", url=url, code=1)["error"]
+        assert message["code"] == "E020"
+        assert "permission denied for schema extensions" in message["message"]
+        fresh.execute(message["hint"].split("`")[1], database="closed")
+        assert skm(root, "index", url=url)["data"]["new"] == 1
+        fresh.execute(f"REVOKE USAGE ON SCHEMA extensions FROM {schema.ROLE}", database="closed")
+        taken = skm(root, "search", "zebra", url=url, code=1)["error"]
+        assert taken["hint"] == message["hint"], "said of an index that was made before, too"
+    finally:
+        postgres_server.ended(fresh)
+
+
 LEFT = ("too old", "no pgvector", "newer schema", "somebody else's schema")  # such a database is left as it is
 
 

@@ -66,7 +66,7 @@ class TeamDatabase:
         for left in (2, 1, 0):
             pool, raw = taken(self.url)
             try:
-                raw.execute(f"BEGIN; SET LOCAL search_path = {schema.NAME}, public".encode())
+                raw.execute(f"BEGIN; SET LOCAL search_path = {schema.NAME}, pg_temp".encode())
                 return pool, raw
             except psycopg.OperationalError:
                 pool.putconn(raw)

@@ -520,8 +520,9 @@ class Database:
             f"SELECT generation, used, epoch FROM counter WHERE project_id = {opened.project:d}"
             f" AND instance = {_literal(opened.instance)}"
         )
+        # Temporary tables last, or one that another program left on a pooler's connection would hide ours.
         self._begin = (
-            f"SELECT set_config('search_path', '{schema.NAME}, \"{opened.extension}\"', true),"
+            f"SELECT set_config('search_path', '{schema.NAME}, \"{opened.extension}\", pg_temp', true),"
             f" set_config('role', '{schema.ROLE}', true), set_config('skm.project', '{opened.project:d}', true),"
             f" set_config('skm.checkout', '{opened.checkout:d}', true)"
         )

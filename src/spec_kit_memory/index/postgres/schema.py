@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -60,12 +61,7 @@ def prepare(raw: Raw, where: str, *, read_only: bool = False) -> tuple[bool, str
         if fixed:
             raise DatabaseUnusable(f"there is no index at {where}", hint=advise("index"))
         _migrate(raw, where)
-    extension = _one(
-        raw, "SELECT nspname FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = 'vector'"
-    )
-    if extension is None:
-        raise _no_vector(where)
-    return fixed, str(extension)
+    return fixed, _extension(raw, where)
 
 
 def _one(raw: Raw, sql: str, values: tuple[Any, ...] = ()) -> Any:
@@ -118,6 +114,7 @@ def _migrate(raw: Raw, where: str) -> None:
                     if _one(raw, "SELECT current_schema()") is None:  # no schema of the user's search_path exists
                         raw.execute("SET LOCAL search_path = public")
                     raw.execute("CREATE EXTENSION IF NOT EXISTS vector")
+                    _let_role_use_extension(raw, where)
                 raw.execute(script.read_text(encoding="utf-8").replace("@role", ROLE).encode())
                 raw.execute(f"INSERT INTO {NAME}.version (number) VALUES (%s)".encode(), (number,))
 
@@ -140,6 +137,37 @@ def _make_role(raw: Raw) -> None:
         raise DatabaseUnusable(f"the role {ROLE} may see every row", hint=f"ALTER ROLE {ROLE} NOSUPERUSER NOBYPASSRLS")
     if not _one(raw, "SELECT pg_has_role(current_user, %s, 'SET')", (ROLE,)):
         raw.execute(f"GRANT {ROLE} TO CURRENT_USER".encode())
+
+
+def _extension(raw: Raw, where: str) -> str:
+    """The schema that contains pgvector, which every transaction must be able to use."""
+    name, is_usable = _extension_place(raw)
+    if not name:
+        raise _no_vector(where)
+    if not is_usable:
+        users = f'{ROLE}, "{_one(raw, "SELECT current_user")}"'
+        raise DatabaseUnusable(
+            f"{where}: permission denied for schema {name}, which contains pgvector",
+            hint=f'as administrator of the server, in this database: `GRANT USAGE ON SCHEMA "{name}" TO {users}`',
+        )
+    return name
+
+
+def _extension_place(raw: Raw) -> tuple[str, bool]:
+    """The schema of pgvector, empty if there is none, and whether the role and this user may use what is in it."""
+    rights = f"has_schema_privilege(n.oid, 'USAGE') AND has_schema_privilege('{ROLE}', n.oid, 'USAGE')"
+    sql = f"SELECT nspname, {rights} FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace"
+    row = raw.execute(f"{sql} WHERE extname = 'vector'".encode()).fetchone()
+    return (str(row[0]), bool(row[1])) if row else ("", False)
+
+
+def _let_role_use_extension(raw: Raw, where: str) -> None:
+    """Many services keep extensions in a schema that not everybody may use: grant it, if this user may."""
+    name, is_usable = _extension_place(raw)
+    if not is_usable:
+        with suppress(errors.InsufficientPrivilege), raw.transaction():
+            raw.execute(f'GRANT USAGE ON SCHEMA "{name}" TO {ROLE}'.encode())
+    _extension(raw, where)
 
 
 def add_project(raw: Raw, name: str, where: str, *, fixed: bool = False) -> int:

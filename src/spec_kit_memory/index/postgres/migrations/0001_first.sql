@@ -2,7 +2,9 @@
 -- 1970 in UTC. Text sorts by code point, as in every other engine. @role is what every transaction is.
 
 CREATE SCHEMA spec_kit_memory;
-SET LOCAL search_path = spec_kit_memory, public;
+-- With the schema of pgvector, which is not `public` everywhere.
+SELECT set_config('search_path', format('spec_kit_memory, %I, pg_temp', nspname), true)
+  FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = 'vector';
 
 CREATE TABLE version (number INTEGER PRIMARY KEY, applied_at TIMESTAMPTZ NOT NULL DEFAULT now());
 

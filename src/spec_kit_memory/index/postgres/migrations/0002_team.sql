@@ -1,6 +1,6 @@
 -- The team server: which projects it serves, who looks after each, and what is on its way into git.
 
-SET LOCAL search_path = spec_kit_memory, public;
+SET LOCAL search_path = spec_kit_memory, pg_temp;
 
 -- The operator's, who owns it and sees it all. A project's transactions see how their own repository is doing.
 CREATE TABLE served (

@@ -1,6 +1,6 @@
 -- Several checkouts of one project. Where a memory lies, whether it is there and what it says belong to a checkout;
 -- which memory it is, its use, links, vectors and the ledger belong to the project.
-SET LOCAL search_path = spec_kit_memory, public;
+SET LOCAL search_path = spec_kit_memory, pg_temp;
 
 CREATE TABLE checkout (
   project_id BIGINT NOT NULL REFERENCES project (id),

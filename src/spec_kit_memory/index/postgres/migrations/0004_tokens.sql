@@ -1,6 +1,6 @@
 -- Static tokens. The operator's alone: the role of a project's transactions has no rights here.
 
-SET LOCAL search_path = spec_kit_memory, public;
+SET LOCAL search_path = spec_kit_memory, pg_temp;
 
 CREATE TABLE token (
   id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

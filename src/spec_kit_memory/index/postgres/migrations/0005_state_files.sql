@@ -1,6 +1,6 @@
 -- What a workspace keeps in files of its state folder, for those who share a server: checkpoints, and when a tool last
 -- scanned. And a fence between people, for rows that are somebody's own.
-SET LOCAL search_path = spec_kit_memory, public;
+SET LOCAL search_path = spec_kit_memory, pg_temp;
 
 CREATE TABLE state_file (
   project_id BIGINT NOT NULL,

@@ -1,6 +1,6 @@
 -- Browsers that signed in to the page of a team server: whichever replica they reach next knows them.
 
-SET LOCAL search_path = spec_kit_memory, public;
+SET LOCAL search_path = spec_kit_memory, pg_temp;
 
 CREATE TABLE visit (
   digest TEXT COLLATE "C" PRIMARY KEY,      -- SHA-256 of the cookie
