@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from spec_kit_memory.features import code_state
+from spec_kit_memory.features import remarks
 from spec_kit_memory.settings import Semantic, Settings
 from spec_kit_memory.workspace import Workspace
 
@@ -37,7 +37,7 @@ def main() -> None:
             answer = workspace.index()
             runtime = workspace._runtime
             memories = {memory.id: memory for memory in runtime.store.documents.find() if memory.cited}
-            found = code_state.of(runtime, memories.values())
+            found = remarks.code_of(runtime, memories.values())
             files = sum(len(memory.cited) for memory in memories.values())
             dated = sum(bool(file.commit) for memory in memories.values() for file in memory.cited)
             changed, gone, moved = (

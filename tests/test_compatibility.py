@@ -18,7 +18,7 @@ from spec_kit_memory import answers, errors, settings
 from spec_kit_memory.core import triggers
 from spec_kit_memory.core.memory import Actor, ContextType, Event, Relation, Source, State, Tier, VectorStatus
 from spec_kit_memory.files import pending
-from spec_kit_memory.files.scan_decision import ScanDecision
+from spec_kit_memory.files.scan_state import ScanDecision
 from spec_kit_memory.serve import tools
 from spec_kit_memory.serve.cli import program
 from spec_kit_memory.serve.render import camel

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum
@@ -17,10 +17,11 @@ from functools import cache
 from json.encoder import encode_basestring
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from spec_kit_memory.advice import Advice, Text
 from spec_kit_memory.answers import OF_ATTRIBUTES, RENAMED
+from spec_kit_memory.core.tokens import BYTES_PER_TOKEN
 from spec_kit_memory.core.wording import camel, json_name
 
 SMALLEST_PLAIN = 1e-4
@@ -29,6 +30,9 @@ _PLAIN = frozenset((str, bool, int))
 _CONTAINERS = frozenset((tuple, list, dict, set, frozenset))
 _SIMPLE = _PLAIN | _CONTAINERS | {float}  # a value of these types is not empty if it is truthy
 _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
+T = TypeVar("T")
+# The fields of an answer besides its list.
+FRAME_TOKENS = 100
 
 
 def size(thing: Any) -> int:
@@ -241,3 +245,13 @@ def _may_be_empty(kind: Any) -> bool:
 def _key(name: Any) -> str:
     """The key of a mapping, not renamed: many are users' own words (anchors, concepts, folders)."""
     return str(name.value if isinstance(name, Enum) else name)
+
+
+def first_that_fit(rows: Sequence[T], *, max_tokens: int, already: Iterable[Any] = ()) -> Sequence[T]:
+    """The first rows within the budget, at least one; `already` is what the answer contains in any case."""
+    room = (max_tokens - FRAME_TOKENS) * BYTES_PER_TOKEN - sum(map(size, already))
+    for number, row in enumerate(rows):
+        room -= size(row) + len(",")
+        if room < 0 and number:
+            return rows[:number]
+    return rows

@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
-from spec_kit_memory.core.close_names import close_names
 from spec_kit_memory.core.memory import CONTEXT_ALIASES, ContextType, Relation
-from spec_kit_memory.core.surrogates import without_lone_surrogates
-from spec_kit_memory.core.wording import counted
+from spec_kit_memory.core.text_encoding import without_lone_surrogates
+from spec_kit_memory.core.wording import close_names, counted
 from spec_kit_memory.errors import BadParameter, OutOfRange, SpecKitMemoryError, UnknownRelation
 
 if TYPE_CHECKING:

@@ -129,13 +129,13 @@ def join_project(root: Path, name: str) -> Path:
 
 def joined_elsewhere(root: Path) -> tuple[Path, str] | None:
     """Another checkout of this project on this machine that uses a shared index, and the project's name in it."""
-    from spec_kit_memory.files import checkouts
+    from spec_kit_memory.files import git_history
 
     settings, _ = settings_module.load_with_problems(root)
     if settings.index.project:
         return None
     joined = {Path(folder): name for folder, name in settings.index.projects.items()}
-    other = checkouts.same_project(settings.root, joined)
+    other = git_history.same_project(settings.root, joined)
     return None if other is None else (other, joined[other])
 
 
@@ -547,7 +547,7 @@ class Workspace:
     @_takes(requests.FacetsRequest)
     def facets(self, request: requests.FacetsRequest) -> page_answers.FacetsAnswer:
         """Counts of everything that a search finds, by tier, state, source, type and folder."""
-        return features.facets.facets(self._runtime, request)
+        return features.numbers.facets(self._runtime, request)
 
     @_takes(requests.FoldersRequest)
     def folders(self, request: requests.FoldersRequest) -> page_answers.FoldersAnswer:

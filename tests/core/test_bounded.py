@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spec_kit_memory.core.bounded import fitted, short
+from spec_kit_memory.core.wording import fitted, short
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=300),

@@ -24,7 +24,7 @@ from spec_kit_memory.errors import (
     MissingParameter,
     OutOfRange,
 )
-from spec_kit_memory.files import rewrite
+from spec_kit_memory.files import disk
 from spec_kit_memory.workspace import Workspace
 from tests.features.conftest import Place
 
@@ -384,9 +384,9 @@ def test_rewriting_asks_before_it_ignores_a_mode(place: Place) -> None:
     path = place.write("memory/a.md", "text\n")
     path.chmod(0o444)
     with pytest.raises(AccessDenied, match="read-only"):
-        rewrite.edited(filesystem.Place.of(path), str.upper)
+        disk.edited(filesystem.Place.of(path), str.upper)
     with pytest.raises(FileMissing):
-        rewrite.edited(filesystem.Place.of(place.root / "memory/none.md"), str.upper)
+        disk.edited(filesystem.Place.of(place.root / "memory/none.md"), str.upper)
 
 
 def test_a_scan_says_that_a_copy_of_something_deleted_stays_out(place: Place) -> None:

@@ -21,7 +21,7 @@ from spec_kit_memory.core.memory import Filter, Origin, Presence
 from spec_kit_memory.errors import Invalid, SpecKitMemoryError
 from spec_kit_memory.features import checkpoints
 from spec_kit_memory.index import record_check
-from spec_kit_memory.index.sql.recorded import Recorded
+from spec_kit_memory.index.sql.repair import Recorded
 from tests.features.conftest import Clock, Place
 
 FILES = {

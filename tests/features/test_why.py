@@ -8,7 +8,7 @@ import pytest
 from spec_kit_memory.answers import Result, SearchAnswer
 from spec_kit_memory.core.memory import Link, Origin, Relation
 from spec_kit_memory.errors import BadParameter, MemoryNotFound, OutOfRange, SelfLink, UnknownRelation
-from spec_kit_memory.serve.cli import graph
+from spec_kit_memory.serve.cli import answer_view
 from spec_kit_memory.workspace import Workspace
 from tests.features.conftest import Place
 
@@ -265,14 +265,14 @@ def test_the_drawings_name_every_memory_and_survive_odd_titles(place: Place) -> 
     workspace = place.open()
     workspace.link(1, 2, "caused")
     answer = workspace.why(place.id_of(workspace, "one"))
-    tree = graph.draw(answer, "tree")
+    tree = answer_view.draw_links(answer, "tree")
     assert "caused" in tree
     assert "Plain" in tree
-    mermaid = graph.draw(answer, "mermaid")
+    mermaid = answer_view.draw_links(answer, "mermaid")
     assert mermaid.startswith("flowchart")
     assert len(re.findall(r'^\s+m\d+\["[^"\[\]|<>]*"\]$', mermaid, re.MULTILINE)) == 2
     assert re.search(r"m1 -->\|caused 1\| m2", mermaid)
-    dot = graph.draw(answer, "dot")
+    dot = answer_view.draw_links(answer, "dot")
     assert dot.count("{") == dot.count("}") == 1
     assert '\\"quoted\\"' in dot
     assert "m1 -> m2" in dot

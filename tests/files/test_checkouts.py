@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from spec_kit_memory.errors import BadParameter
-from spec_kit_memory.files import checkouts
+from spec_kit_memory.files import git_history
 from spec_kit_memory.serve.cli.program import run
 from spec_kit_memory.settings import load
 from tests.files.test_worktree import feature, git, main, write
@@ -44,26 +44,26 @@ def project(root: Path) -> str | None:
 
 def test_a_clone_and_a_worktree_are_checkouts_of_one_project(main: Path, feature: Path) -> None:
     other = clone(main)
-    assert checkouts.same_project(other, [main]) == main
-    assert checkouts.same_project(feature, [main]) == main
-    assert checkouts.same_project(main, [main]) is None, "itself"
+    assert git_history.same_project(other, [main]) == main
+    assert git_history.same_project(feature, [main]) == main
+    assert git_history.same_project(main, [main]) is None, "itself"
 
 
 def test_a_fork_and_an_unrelated_repository_are_not(main: Path, tmp_path: Path) -> None:
     fork, other = clone(main, "fork"), tmp_path / "other"
     git(main, "remote", "add", "origin", "git@example.org:ana/shop.git")
     git(fork, "remote", "set-url", "origin", "https://example.org/ben/shop.git")
-    assert checkouts.same_project(fork, [main]) is None
+    assert git_history.same_project(fork, [main]) is None
     other.mkdir()
     git(other, "init", "-q")
     write(other, "MEMORY.md", "# Other\n")
     git(other, "add", "-A")
     git(other, "commit", "-qm", "other")
     git(other, "remote", "add", "origin", "git@example.org:ana/shop.git")
-    assert checkouts.same_project(other, [main]) is None, "the same remote, and no common past"
+    assert git_history.same_project(other, [main]) is None, "the same remote, and no common past"
     git(fork, "remote", "set-url", "origin", "https://ana:secret@EXAMPLE.org:443/ana/shop")
-    assert checkouts.same_project(fork, [main]) == main, "one remote, written in two ways"
-    result = checkouts.identity(fork)
+    assert git_history.same_project(fork, [main]) == main, "one remote, written in two ways"
+    result = git_history.identity(fork)
     assert result is not None
     assert "secret" not in result.remote
 
@@ -77,8 +77,8 @@ def test_what_is_no_checkout_is_like_nothing(main: Path, tmp_path: Path, broken:
         git(other, "init", "-q")
     if broken == "a git file that leads nowhere":
         write(other, ".git", f"gitdir: {main / '.git'}\n")
-    assert checkouts.same_project(main, [other]) is None
-    assert checkouts.same_project(other, [main]) is None
+    assert git_history.same_project(main, [other]) is None
+    assert git_history.same_project(other, [main]) is None
 
 
 # --- joining

@@ -29,7 +29,7 @@ from spec_kit_memory.core.memory import (
 from spec_kit_memory.errors import BadPath, DatabaseBusy, FileMissing, OutsideScope
 from spec_kit_memory.files.discover import MemoryFile
 from spec_kit_memory.files.scan import Sync
-from spec_kit_memory.files.scan_decision import ScanDecision, decide
+from spec_kit_memory.files.scan_state import ScanDecision, decide
 from spec_kit_memory.index import open_index
 from spec_kit_memory.index.contract import Index, PutResult, Stored
 from spec_kit_memory.settings import Isolation, Settings

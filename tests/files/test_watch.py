@@ -17,7 +17,7 @@ import pytest
 from spec_kit_memory.core.memory import Presence
 from spec_kit_memory.errors import DatabaseBusy
 from spec_kit_memory.files.scan import Sync
-from spec_kit_memory.files.scan_report import ScanReport
+from spec_kit_memory.files.scan_state import ScanReport
 from spec_kit_memory.files.watch import Watcher
 from spec_kit_memory.index.contract import Index
 from spec_kit_memory.settings import Settings

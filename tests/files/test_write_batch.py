@@ -23,9 +23,9 @@ from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Actor, Change, Entry, Presence
 from spec_kit_memory.core.operation import Reindex
 from spec_kit_memory.errors import DatabaseUnusable
-from spec_kit_memory.files import disk, index_entry, spec_links, write_batch
+from spec_kit_memory.files import disk, index_entry, scan_state, spec_links
 from spec_kit_memory.files.scan import Sync
-from spec_kit_memory.files.scan_report import ScanReport
+from spec_kit_memory.files.scan_state import ScanReport
 from spec_kit_memory.index import open_index
 from spec_kit_memory.index.contract import Index
 from spec_kit_memory.index.sqlite import schema
@@ -224,8 +224,8 @@ class Twins:
         change = Change(Actor.SYSTEM, self._now, reason="scan", operation=Reindex())
         reports = []
         for sync, (most, seconds) in zip(self._syncs, ((7, 1000.0), (1, 0.0)), strict=True):
-            self._patch.setattr(write_batch, "FILES", most)
-            self._patch.setattr(write_batch, "HOLD_SECONDS", seconds)
+            self._patch.setattr(scan_state, "BATCH_FILES", most)
+            self._patch.setattr(scan_state, "HOLD_SECONDS", seconds)
             reports.append(sync.scan(change=change, **options))
         assert told(reports[0]) == told(reports[1])
         one, other = (dump(settings) for settings in self.settings)
@@ -365,11 +365,11 @@ def _written(root: Path, name: str, text: str) -> str:
 
 def test_a_batch_is_left_when_its_moment_has_passed(monkeypatch: pytest.MonkeyPatch) -> None:
     queue = deque(range(5))
-    monkeypatch.setattr(write_batch, "HOLD_SECONDS", 1000.0)
-    assert list(write_batch.for_a_moment(queue)) == [0, 1, 2, 3, 4]
+    monkeypatch.setattr(scan_state, "HOLD_SECONDS", 1000.0)
+    assert list(scan_state.for_a_moment(queue)) == [0, 1, 2, 3, 4]
     queue = deque(range(3))
-    monkeypatch.setattr(write_batch, "HOLD_SECONDS", 0.0)
-    assert list(write_batch.for_a_moment(queue)) == [0]
+    monkeypatch.setattr(scan_state, "HOLD_SECONDS", 0.0)
+    assert list(scan_state.for_a_moment(queue)) == [0]
     assert list(queue) == [1, 2]
 
 
@@ -419,9 +419,9 @@ def test_the_write_lock_is_given_back_after_some_files_some_text_or_a_moment(
     expected: list[int],
 ) -> None:
     many(10)
-    monkeypatch.setattr(write_batch, "FILES", files_)
-    monkeypatch.setattr(write_batch, "BYTES", bytes_)
-    monkeypatch.setattr(write_batch, "HOLD_SECONDS", seconds)
+    monkeypatch.setattr(scan_state, "BATCH_FILES", files_)
+    monkeypatch.setattr(scan_state, "BATCH_BYTES", bytes_)
+    monkeypatch.setattr(scan_state, "HOLD_SECONDS", seconds)
     watched = Watched(store, other, monkeypatch)
     sync.scan()
     assert watched.added == expected
@@ -432,7 +432,7 @@ def test_files_that_go_and_links_that_come_give_the_lock_back_too(
 ) -> None:
     for name in ("spec", "plan", "tasks"):
         aged(write(f"specs/001-a/{name}.md", f"# {name}\n\nText of {name}.\n"))
-    monkeypatch.setattr(write_batch, "HOLD_SECONDS", 0.0)
+    monkeypatch.setattr(scan_state, "HOLD_SECONDS", 0.0)
     watched = Watched(store, other, monkeypatch)
     sync.scan()
     links = len(store.record.links())
@@ -449,7 +449,7 @@ def test_while_files_are_read_and_parsed_others_may_write(
 ) -> None:
     """A hurried writer gives up after a moment: it comes through only if the scan does not hold the lock."""
     many(9)
-    monkeypatch.setattr(write_batch, "FILES", 3)
+    monkeypatch.setattr(scan_state, "BATCH_FILES", 3)
 
     def write_too(path: str, done: int, total: int) -> None:
         with other.hurried():
@@ -493,10 +493,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from spec_kit_memory.settings import Settings
 from spec_kit_memory.index import open_index
-from spec_kit_memory.files import scan, write_batch
+from spec_kit_memory.files import scan, scan_state
 root, size, die_at, wait = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
 settings, now = Settings(root=root), datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-write_batch.FILES, write_batch.HOLD_SECONDS, scan.LOCK_SECONDS = size, 1000.0, wait
+scan_state.BATCH_FILES, scan_state.HOLD_SECONDS, scan.LOCK_SECONDS = size, 1000.0, wait
 store = open_index(settings.index_path)
 put = store.documents.put
 

@@ -216,7 +216,7 @@ def test_vectors_of_the_same_name_say_what_differs(factory: Factory) -> None:
 
 
 def test_vectors_that_nothing_needs_do_not_grow_without_end(store: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spec_kit_memory.index.sql.vector_limits.SPARE_VECTORS", 3)
+    monkeypatch.setattr("spec_kit_memory.index.sql.passage_rows.SPARE_VECTORS", 3)
     for number in range(20):
         result = store.documents.put(entry(text=f"words number {number}"), BY_USER)
         embed_all(store)

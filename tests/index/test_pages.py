@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 import pytest
 
-from spec_kit_memory.index.sqlite import log, old_rows, schema
+from spec_kit_memory.index.sqlite import companions, old_rows, schema
 from spec_kit_memory.index.sqlite.old_rows import OldIndex
 from spec_kit_memory.index.sqlite.pages import Pages, page_size
 
@@ -63,7 +63,7 @@ def test_every_kind_of_value_is_read_as_sqlite_reads_it(
     copy = tmp_path / "copy.sqlite"
     shutil.copy(tmp_path / "a.sqlite", copy)
     shutil.copy(tmp_path / "a.sqlite-wal", f"{copy}-wal")
-    assert log.has_frames(copy) is not settled
+    assert companions.has_log_frames(copy) is not settled
     assert sorted(rows_of(copy, "t", of_table=True)) == connection.execute("SELECT * FROM t ORDER BY id").fetchall()
     expected = connection.execute("SELECT * FROM w").fetchall()
     assert sorted(rows_of(copy, "w", of_table=False), key=repr) == sorted(expected, key=repr)
@@ -75,19 +75,21 @@ def test_a_log_counts_up_to_its_last_whole_transaction(connection: apsw.Connecti
     ends = []
     for number in range(1, 6):
         connection.execute("INSERT INTO t (id, a) VALUES (?, ?)", (number, "x" * 2_000))
-        ends.append(log.path_of(path).stat().st_size)
-    content = log.path_of(path).read_bytes()
+        ends.append(companions.log_path(path).stat().st_size)
+    content = companions.log_path(path).read_bytes()
     copy = tmp_path / "copy.sqlite"
     for cut in range(0, len(content), 700):
         shutil.copy(path, copy)
-        log.path_of(copy).write_bytes(content[:cut])
+        companions.log_path(copy).write_bytes(content[:cut])
         with Pages.of_file(copy) as pages:
             rows = [row.key for leaf in pages.tree(2, of_table=True).leaves for row in pages.rows(leaf) if row]
         assert rows == list(range(1, 1 + sum(end <= cut for end in ends))), cut
     flipped = bytearray(content)
     flipped[ends[2] + 50] ^= 1
-    log.path_of(copy).write_bytes(flipped)
-    assert sum(1 for _ in log.frames(bytes(flipped))) == sum(1 for _ in log.frames(content[: ends[2]]))
+    companions.log_path(copy).write_bytes(flipped)
+    assert sum(1 for _ in companions.log_frames(bytes(flipped))) == sum(
+        1 for _ in companions.log_frames(content[: ends[2]])
+    )
 
 
 @pytest.mark.parametrize("size", [512, 1024, 4096, 8192, 65_536])

@@ -144,10 +144,10 @@ def test_vectors_are_made_once(pair: tuple[PostgresIndex, PostgresIndex]) -> Non
 def test_spare_vectors_of_another_checkout_are_not_spare(
     pair: tuple[PostgresIndex, PostgresIndex], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from spec_kit_memory.index.sql import passage_rows, vector_limits
+    from spec_kit_memory.index.sql import passage_rows
 
-    monkeypatch.setattr(vector_limits, "SPARE_VECTORS", 0)
-    monkeypatch.setattr(vector_limits, "SPARE_SHARE", 0.0)
+    monkeypatch.setattr(passage_rows, "SPARE_VECTORS", 0)
+    monkeypatch.setattr(passage_rows, "SPARE_SHARE", 0.0)
     main, branch = pair
     main.documents.put(entry("memory/a.md", "zebra\nokapi\ngiraffe"), BY_USER)
     embed_all(main)

@@ -11,7 +11,7 @@ import pytest
 from spec_kit_memory.core.memory import Entry, Filter, LinkClaim, Mutation, Relation, Source, Tier
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.index.postgres.engine import PostgresIndex
-from spec_kit_memory.index.sql import documents, new_document, recorder
+from spec_kit_memory.index.sql import documents, recorder
 from spec_kit_memory.index.sql.dialect import Connection
 from tests.index.material import BY_USER, change, embed_all, entry
 from tests.postgres_server import Server
@@ -84,21 +84,21 @@ def test_new_documents_are_written_as_any_other(
 ) -> None:
     quick, slow = uuid4().hex, uuid4().hex
     taken: list[str] = []
-    asked = new_document.is_unknown
+    asked = documents.is_unknown
 
     def counted(connection: Connection, given: Entry) -> bool:
         result = asked(connection, given)
         taken.extend([given.path] if result else [])
         return result
 
-    monkeypatch.setattr(new_document, "is_unknown", counted)
+    monkeypatch.setattr(documents, "is_unknown", counted)
     fill(server.url(), quick, together=together).close()
     # All but copies, what asks for links or is asked for, and what was there.
     assert {"memory/plain.md", "memory/empty.md", "memory/rule.md", "chats/told.md"} <= set(taken)
     known = {"memory/asks.md", "memory/later.md", "memory/eleventh.md"}
     assert not known & set(taken)
     assert len(taken) == len(set(taken))
-    monkeypatch.setattr(new_document, "is_unknown", lambda *_: False)
+    monkeypatch.setattr(documents, "is_unknown", lambda *_: False)
     fill(server.url(), slow, together=together).close()
     here, there = stored(server, quick), stored(server, slow)
     for table in TABLES:

@@ -17,7 +17,7 @@ from spec_kit_memory import __version__, answers
 from spec_kit_memory.advice import Text, advise
 from spec_kit_memory.core.links import Step
 from spec_kit_memory.core.memory import Actor, Event, HistoryEntry, Link, Relation
-from spec_kit_memory.serve.cli import answer_view, graph, terminal
+from spec_kit_memory.serve.cli import answer_view, terminal
 from spec_kit_memory.serve.cli.commands import COMMANDS
 from spec_kit_memory.serve.cli.invocation import Invocation
 from spec_kit_memory.serve.cli.program import Commands, run
@@ -666,7 +666,7 @@ def test_why_is_drawn_in_three_ways() -> None:
     )
     memories = (card(2), card(3, title='A "quoted" [x]'), card(4))
     answer = answers.WhyAnswer(outcome="3 links", memory=card(1), steps=steps, memories=memories)
-    assert graph.draw(answer).splitlines() == [
+    assert answer_view.draw_links(answer).splitlines() == [
         "#1 Memory 1",
         "├─ caused: #2 Memory 2",
         "│  └─ supports: #4 Memory 4",
@@ -675,9 +675,9 @@ def test_why_is_drawn_in_three_ways() -> None:
     assert drawn(answer).splitlines()[-1] == (
         "links, for `skm unlink`: 1 (#1 caused #2), 2 (#3 supersedes #1), 3 (#2 supports #4)"
     )
-    assert "m3 -->|supersedes 1| m1" in graph.draw(answer, "mermaid")
-    assert 'm3["#35;3 A #34;quoted#34; #91;x#93;"]' in graph.draw(answer, "mermaid")
-    assert 'm3 [label="#3 A \\"quoted\\" [x]"];' in graph.draw(answer, "dot")
+    assert "m3 -->|supersedes 1| m1" in answer_view.draw_links(answer, "mermaid")
+    assert 'm3["#35;3 A #34;quoted#34; #91;x#93;"]' in answer_view.draw_links(answer, "mermaid")
+    assert 'm3 [label="#3 A \\"quoted\\" [x]"];' in answer_view.draw_links(answer, "dot")
 
 
 def test_every_answer_has_a_view_that_shows_its_summary_or_content() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from spec_kit_memory.core.close_names import close_names
+from spec_kit_memory.core.wording import close_names
 
 NEAREST = 3
 DISTINCTIVE_CHARACTERS = 3  # shorter words occur in names by chance

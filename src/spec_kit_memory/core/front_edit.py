@@ -10,10 +10,10 @@ from datetime import datetime
 from typing import Any
 
 from spec_kit_memory.core import front_matter
-from spec_kit_memory.core.byte_order_mark import split_mark
 from spec_kit_memory.core.front_matter import KEYS, FrontBlock, canonical
 from spec_kit_memory.core.memory import DocumentWarning, LinkClaim, Relation
 from spec_kit_memory.core.structure import metadata_fence, scan
+from spec_kit_memory.core.text_encoding import split_mark
 from spec_kit_memory.errors import BadParameter, Invalid
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")

@@ -14,9 +14,6 @@ from typing import Any
 
 from spec_kit_memory.advice import Advice, finding
 from spec_kit_memory.core import dates
-from spec_kit_memory.core.bounded import short
-from spec_kit_memory.core.byte_order_mark import MARK
-from spec_kit_memory.core.close_names import close_names
 from spec_kit_memory.core.memory import (
     CONTEXT_ALIASES,
     ContextType,
@@ -26,6 +23,8 @@ from spec_kit_memory.core.memory import (
     Relation,
     Tier,
 )
+from spec_kit_memory.core.text_encoding import MARK
+from spec_kit_memory.core.wording import close_names, short
 
 MAX_CHARACTERS = 64_000
 MAX_DEPTH = 64

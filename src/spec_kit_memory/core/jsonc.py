@@ -17,9 +17,9 @@ from dataclasses import field
 from functools import lru_cache
 from typing import Any
 
-from spec_kit_memory.core.byte_order_mark import MARK
 from spec_kit_memory.core.lean_dataclass import dataclass
 from spec_kit_memory.core.patterns import Pattern
+from spec_kit_memory.core.text_encoding import MARK
 
 Path = Sequence[str]
 

@@ -279,3 +279,7 @@ def dot(traversal: Traversal, titles: Mapping[int, str]) -> str:
 
 def _dot_text(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+# By the name that a person gives.
+DRAWINGS = {"tree": tree, "mermaid": mermaid, "dot": dot}

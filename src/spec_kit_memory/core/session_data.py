@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from spec_kit_memory.advice import Advice, finding
-from spec_kit_memory.core.close_names import close_names
 from spec_kit_memory.core.front_matter import LONGEST_QUESTION
 from spec_kit_memory.core.memory import CONTEXT_ALIASES, ContextType, Tier
-from spec_kit_memory.core.wording import counted
+from spec_kit_memory.core.wording import close_names, counted
 from spec_kit_memory.errors import Invalid
 
 MOST_CHARACTERS = 900_000  # a memory file of more than 1 MB would be refused

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         checkpoints,
         context,
         examine,
-        facets,
         folder_overview,
         health,
         history,

@@ -14,7 +14,7 @@ from spec_kit_memory.advice import advise, finding, outcome
 from spec_kit_memory.core import decay
 from spec_kit_memory.core import triggers as phrases
 from spec_kit_memory.core.memory import Filter, Memory, Source, State, Tier, VectorStatus
-from spec_kit_memory.features import code_state, health, merge, near_duplicates, sessions
+from spec_kit_memory.features import health, merge, near_duplicates, remarks, sessions
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import set_aside
 from spec_kit_memory.page_answers import CareAnswer, CareItem, KeepAnswer
@@ -90,10 +90,10 @@ def _stale(runtime: Runtime) -> Iterator[CareItem]:
     """Memories that cite project files that changed since the memory was written."""
     citing = runtime.store.documents.find(Filter(cites=True), limit=LOOKED_AT)
     naming = [memory for memory in citing if memory.cited and not memory.outdated]
-    code_by_id = code_state.of(runtime, naming)
+    code_by_id = remarks.code_of(runtime, naming)
     for memory in naming:
         code = code_by_id.get(memory.id)
-        if code is not None and not code_state.is_fresh(code):
+        if code is not None and not remarks.is_code_fresh(code):
             files = (
                 *(finding("file-gone", name=name) for name in code.gone),
                 *(finding("file-changed", name=name) for name in code.changed),
@@ -104,7 +104,7 @@ def _stale(runtime: Runtime) -> Iterator[CareItem]:
                 kind="stale",
                 message=finding("cited-code-changed", files=files),
                 hint=advise("does-it-hold"),
-                memories=(replace(runtime.card(memory), code=code_state.shortened(code)),),
+                memories=(replace(runtime.card(memory), code=remarks.shortened_code(code)),),
             )
 
 

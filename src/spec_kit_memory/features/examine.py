@@ -13,8 +13,8 @@ from spec_kit_memory.core import decay, markdown
 from spec_kit_memory.core.memory import HistoryEntry, Memory
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import OutOfRange
-from spec_kit_memory.features import code_state, freshness, merge, near_duplicates, remarks
-from spec_kit_memory.features.history_rows import EXTRAS
+from spec_kit_memory.features import freshness, merge, near_duplicates, remarks
+from spec_kit_memory.features.past_rows import EXTRAS
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import activity
 from spec_kit_memory.page_answers import (
@@ -42,14 +42,14 @@ def examine(runtime: Runtime, request: ExamineRequest) -> ExamineAnswer:
     document = markdown.outline(text)
     similar = near_duplicates.similar_to(runtime, memory.id) if request.similar else ()
     others = {other.id: other for other in runtime.store.documents.many([row["id"] for row in similar])}
-    problems = remarks.of(runtime, [memory], slips=True)
+    problems = remarks.problems_of(runtime, [memory], slips=True)
     now = runtime.now()
     return ExamineAnswer(
         outcome=outcome("named", title=memory.title, id=memory.id),
         advice=(older,) if older else (),
         memory=replace(
             remarks.with_problems([runtime.card(memory)], problems)[0],
-            code=code_state.of(runtime, [memory]).get(memory.id),
+            code=remarks.code_of(runtime, [memory]).get(memory.id),
         ),
         text=text,
         outline=tuple(_sections(document)),

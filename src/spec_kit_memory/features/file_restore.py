@@ -17,9 +17,9 @@ from typing import Any
 
 from spec_kit_memory import filesystem
 from spec_kit_memory.advice import Text, finding
-from spec_kit_memory.core.byte_order_mark import MARKED_ENCODINGS
 from spec_kit_memory.core.memory import CHAT, Memory, Source
 from spec_kit_memory.core.operation import Operation
+from spec_kit_memory.core.text_encoding import MARKED_ENCODINGS
 from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable, SpecKitMemoryError
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import discover, disk, file_changes, paths

@@ -12,12 +12,12 @@ from spec_kit_memory.answers import EmbeddingStats, FolderStats, HealthAnswer, L
 from spec_kit_memory.core import decay, operation, tiers
 from spec_kit_memory.core.delivery import Backlog
 from spec_kit_memory.core.memory import Filter, Relation, State, Tier
-from spec_kit_memory.features import code_state, freshness, git_status, index_workspace, remarks, sessions
+from spec_kit_memory.features import freshness, index_workspace, remarks, sessions
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import checkpoint_file as shelf
 from spec_kit_memory.files import locks, write_counters
 from spec_kit_memory.files.checkpoint_shelf import shelf_of
-from spec_kit_memory.files.scan_report import Differences
+from spec_kit_memory.files.scan_state import Differences
 from spec_kit_memory.index.contract import BadFile, IndexTotals, Remark, Tally
 from spec_kit_memory.requests import HealthRequest, StatsRequest
 
@@ -42,7 +42,7 @@ def stats(runtime: Runtime, request: StatsRequest) -> StatsAnswer:
         transactions=asdict(write_counters.read(runtime.settings, scope=runtime.scope)),
         size_bytes=stored.size_bytes,
         last_indexed=stored.last_indexed,
-        git=git_status.counts(runtime),
+        git=remarks.git_counts(runtime),
     )
 
 
@@ -328,8 +328,8 @@ def _held_back(runtime: Runtime) -> list[Advice]:
 def _gone_code(runtime: Runtime) -> list[Advice]:
     """Memories that mention files of the project that no longer exist."""
     memories = runtime.store.documents.find(order="path")
-    code_by_id = {id_: code for id_, code in code_state.of(runtime, memories).items() if code.gone}
-    gone_files = {id_: code_state.shortened(code, NAMED_FILES).gone for id_, code in code_by_id.items()}
+    code_by_id = {id_: code for id_, code in remarks.code_of(runtime, memories).items() if code.gone}
+    gone_files = {id_: remarks.shortened_code(code, NAMED_FILES).gone for id_, code in code_by_id.items()}
     return [
         finding("code-gone", id=memory.id, path=memory.path, files=gone_files[memory.id])
         for memory in memories

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from spec_kit_memory import answer_json
 from spec_kit_memory.advice import Text, advise, finding, outcome
 from spec_kit_memory.answers import HistoryAnswer, LedgerAnswer, LedgerState
 from spec_kit_memory.core import ledger as chain
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import HistoryEntry, LedgerEntry
 from spec_kit_memory.errors import BadParameter
-from spec_kit_memory.features import budget
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.requests import HistoryRequest, LedgerVerifyRequest
 
@@ -30,7 +30,7 @@ def history(runtime: Runtime, request: HistoryRequest) -> HistoryAnswer:
     counts = Counter(entry.event.value for entry in entries)
     totals = {"total": len(entries), "adds": counts["ADD"], "updates": counts["UPDATE"], "deletes": counts["DELETE"]}
     differences = [_difference(entry) for entry in entries[: request.limit]]
-    fitting = budget.first_that_fit(differences, max_tokens=request.max_tokens)
+    fitting = answer_json.first_that_fit(differences, max_tokens=request.max_tokens)
     left = len(differences) - len(fitting)
     cut = (advise("older-changes", count=left),) if left else ()
     if memory_id is not None:

@@ -16,9 +16,9 @@ from pathlib import Path
 from spec_kit_memory.advice import advise, finding, outcome
 from spec_kit_memory.answers import ImportAnswer
 from spec_kit_memory.core import operation, redact
-from spec_kit_memory.core.bounded import short
 from spec_kit_memory.core.ledger_operations import operation_of
 from spec_kit_memory.core.memory import Change, HistoryEntry, Link, Memory, Origin
+from spec_kit_memory.core.wording import short
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files.original_db import OriginalData, OriginalMemory, read_original
 

@@ -36,7 +36,7 @@ from spec_kit_memory.index.contract import Index
 from spec_kit_memory.requests import IndexRequest
 
 if TYPE_CHECKING:
-    from spec_kit_memory.files.scan_report import ScanReport
+    from spec_kit_memory.files.scan_state import ScanReport
     from spec_kit_memory.index.contract import Rebuilt, TableReport
 
 Progress = Callable[[str, int, int], None]

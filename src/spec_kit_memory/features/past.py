@@ -20,8 +20,8 @@ from spec_kit_memory.core import dates
 from spec_kit_memory.core import query as queries
 from spec_kit_memory.core.memory import Actor, Change, Event, HistoryEntry, Memory, Scope
 from spec_kit_memory.errors import BadParameter, CheckpointNotFound, OutOfRange, SpecKitMemoryError
-from spec_kit_memory.features import checkpoints, history_rows, search_answer
-from spec_kit_memory.features.history_rows import PastState
+from spec_kit_memory.features import checkpoints, past_rows, search_answer
+from spec_kit_memory.features.past_rows import PastState
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import past_folder, vector_queue
 from spec_kit_memory.files.past_folder import PastFolder
@@ -277,7 +277,7 @@ def _rows(
         if text is not None:
             memory = now.get(id_)
             last_access = _last_use(states[id_], memory, moment)
-            yield history_rows.snapshot_row(runtime, states[id_], text, memory=memory, last_access=last_access)
+            yield past_rows.snapshot_row(runtime, states[id_], text, memory=memory, last_access=last_access)
     for number, link in enumerate(links.values(), start=1):
         if texts.get(link["source_id"]) is not None and texts.get(link["target_id"]) is not None:
             yield {**link, "kind": "link", "id": number, "claimant": None, "created_at": None}

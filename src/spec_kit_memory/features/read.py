@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from heapq import merge
 from typing import Any
 
+from spec_kit_memory import answer_json
 from spec_kit_memory.advice import Text, Value, advise, finding, outcome
 from spec_kit_memory.answers import Card, GetAnswer, ListAnswer, LoadAnswer
 from spec_kit_memory.core import decay, long_lines, markdown, tokens
@@ -20,7 +21,7 @@ from spec_kit_memory.core.citations import Code
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Filter, Memory, Presence, Source, State, Tier
 from spec_kit_memory.errors import AnchorNotFound, BadParameter, MemoryNotFound, OutOfRange
-from spec_kit_memory.features import budget, code_state, freshness, git_status, remarks
+from spec_kit_memory.features import freshness, remarks
 from spec_kit_memory.features.personal import PERSONAL, is_personal
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.parameter_values import memory_id
@@ -48,7 +49,7 @@ def load(runtime: Runtime, request: LoadRequest) -> LoadAnswer:
         content += "\n"  # to the end of the file, as it is
     runtime.used([memory.id])
     whole, sent = tokens.count(text), tokens.count(content)
-    problems = remarks.of(runtime, [memory], slips=True)
+    problems = remarks.problems_of(runtime, [memory], slips=True)
     hints: list[Text] = [*cut]
     if cut or end < last:
         hints.append(advise("read-on", path=memory.path, lines=f"{end if cut else end + 1}-{last}"))
@@ -59,7 +60,7 @@ def load(runtime: Runtime, request: LoadRequest) -> LoadAnswer:
         "place": outcome("lines-shown", lines=where) if where else outcome("nothing-shown"),
         "tokens": sent,
     }
-    card = replace(runtime.card(memory), git=git_status.of(runtime, [memory]).get(memory.path))
+    card = replace(runtime.card(memory), git=remarks.git_status_of(runtime, [memory]).get(memory.path))
     return LoadAnswer(
         outcome=outcome("section-loaded", **about, section=anchor_id)
         if anchor_id
@@ -71,7 +72,7 @@ def load(runtime: Runtime, request: LoadRequest) -> LoadAnswer:
         anchor_id=anchor_id,
         tokens_saved=max(0, whole - sent) if anchor_id else 0,
         next_line=end + 1 if end < last else None,
-        code=code_state.of(runtime, [memory]).get(memory.id),
+        code=remarks.code_of(runtime, [memory]).get(memory.id),
     )
 
 
@@ -270,12 +271,12 @@ def list_(runtime: Runtime, request: ListRequest, *, personal: Runtime | None = 
     code: dict[int, Code] = {}
     for vault in vaults:
         own = [memory for memory in memories if is_personal(memory.id) is (vault is personal)]
-        problems |= {} if forgotten else remarks.of(vault, own)
-        code |= {} if forgotten or vault is personal else code_state.of(vault, own)
-    git = git_status.of(runtime, memories)
+        problems |= {} if forgotten else remarks.problems_of(vault, own)
+        code |= {} if forgotten or vault is personal else remarks.code_of(vault, own)
+    git = remarks.git_status_of(runtime, memories)
     for memory in memories:
         mark = PERSONAL if personal is not None and is_personal(memory.id) else None
-        changed = code_state.shortened(code[memory.id]) if memory.id in code else None
+        changed = remarks.shortened_code(code[memory.id]) if memory.id in code else None
         cards.append(
             replace(
                 (personal if mark and personal else runtime).card(memory),
@@ -285,7 +286,7 @@ def list_(runtime: Runtime, request: ListRequest, *, personal: Runtime | None = 
             )
         )
     every = remarks.with_problems(cards, problems)
-    fitting = budget.first_that_fit(every, max_tokens=request.max_tokens)
+    fitting = answer_json.first_that_fit(every, max_tokens=request.max_tokens)
     shown_count = offset + len(fitting)
     advice: tuple[Text, ...] = ()
     if shown_count < total:

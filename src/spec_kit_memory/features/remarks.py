@@ -1,17 +1,25 @@
-"""Which remarks are shown with a memory? Why search holds it back, and which problems it has."""
+"""What is shown with a memory besides its text? Its problems, why search holds it back, the code it cites, and git.
+
+The state of cited code is never cached with an answer, because files change without notifying the index.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
 
 from spec_kit_memory.advice import Advice, Text, advise, finding
-from spec_kit_memory.answers import Card
-from spec_kit_memory.core import decay
+from spec_kit_memory.answers import Card, GitStatus, SearchAnswer
+from spec_kit_memory.core import decay, tokens
+from spec_kit_memory.core.citations import Code
 from spec_kit_memory.core.memory import Memory, Tier, VectorStatus
 from spec_kit_memory.features.runtime import Runtime
 
 _WAITING = (VectorStatus.PENDING, VectorStatus.RETRY)
+# So many files of each kind are named; the rest are counted.
+MOST_NAMED = 5
 
 
 def held_back(runtime: Runtime, memory: Memory) -> Advice | None:
@@ -53,7 +61,7 @@ def foreign_vectors(runtime: Runtime, dimensions: int | None = None) -> Text:
     return finding("vectors-of-other-size", used=embedder.name, stored=stored.dimensions, now=dimensions or 0)
 
 
-def of(runtime: Runtime, memories: Sequence[Memory], *, slips: bool = False) -> dict[int, tuple[Text, ...]]:
+def problems_of(runtime: Runtime, memories: Sequence[Memory], *, slips: bool = False) -> dict[int, tuple[Text, ...]]:
     """Each memory's problems; with `slips` also the errors in its file."""
     remarks: dict[int, list[Text]] = {memory.id: [] for memory in memories}
     for memory in memories:
@@ -76,3 +84,82 @@ def of(runtime: Runtime, memories: Sequence[Memory], *, slips: bool = False) -> 
 
 def with_problems(cards: Iterable[Card], problems: dict[int, tuple[Text, ...]]) -> tuple[Card, ...]:
     return tuple(replace(card, problems=problems.get(card.id, ())) for card in cards)
+
+
+def code_of(runtime: Runtime, memories: Iterable[Memory]) -> dict[int, Code]:
+    """For each of these memories whose cited files differ now: how they differ."""
+    naming = [memory for memory in memories if memory.cited]
+    if not naming or runtime.accepts:
+        return {}
+    files = runtime.shared.code_files(runtime.settings)
+    code_by_id = {memory.id: files.code(memory.cited, prefixes=runtime.scope.prefixes) for memory in naming}
+    return {id_: code for id_, code in code_by_id.items() if code}
+
+
+def is_code_fresh(code: Code | None) -> bool:
+    """Is all cited code unchanged? A file that only moved still says the same."""
+    return code is None or not (code.changed or code.gone)
+
+
+def shortened_code(code: Code, most: int = MOST_NAMED) -> Code:
+    return Code(*(_few(names, most) for names in (code.changed, code.gone, code.moved)))
+
+
+def _few(names: tuple[str, ...], most: int) -> tuple[str, ...]:
+    more = len(names) - most
+    return names if more <= 0 else (*names[:most], str(finding("more-problems", count=more)))
+
+
+def with_code(runtime: Runtime, answer: SearchAnswer, *, max_tokens: int) -> SearchAnswer:
+    """The answer with the state of the code that each result cites, as far as it fits."""
+    code_by_id = code_of(runtime, runtime.store.documents.many(sorted({result.id for result in answer.results})))
+    if not code_by_id:
+        return answer
+    room = max_tokens * tokens.BYTES_PER_TOKEN - _size(answer)
+    results = []
+    for result in answer.results:
+        code = code_by_id.get(result.id)
+        if code is not None:
+            for most in (MOST_NAMED, 1):
+                code_row = shortened_code(code, most)
+                size = _size(code_row) + len('"code":,')
+                if size <= room:
+                    room -= size
+                    result = replace(result, code=code_row)
+                    break
+        results.append(result)
+    return replace(answer, results=tuple(results))
+
+
+def _size(thing: object) -> int:
+    """Its size as JSON in bytes, including fields that the answer may leave out."""
+    return len(json.dumps(thing, ensure_ascii=False, default=_plain).encode("utf-8", "surrogatepass"))
+
+
+def _plain(thing: Any) -> object:
+    if is_dataclass(thing):
+        return {field.name: getattr(thing, field.name) for field in fields(thing)}
+    if isinstance(thing, Mapping):
+        return dict(thing)
+    return str(thing)
+
+
+def git_status_of(runtime: Runtime, memories: Iterable[Memory]) -> dict[str, GitStatus]:
+    """The git status by path, for memories that were ever changed through the server."""
+    outbox = runtime.whole.outbox
+    if outbox is None:
+        return {}
+    deliveries = outbox.deliveries([memory.path for memory in memories])
+    return {
+        path: GitStatus(stage=one.stage.value, branch=one.branch, commit=one.commit, reason=one.reason)
+        for path, one in deliveries.items()
+    }
+
+
+def git_counts(runtime: Runtime) -> Mapping[str, int]:
+    """Counts for the whole project, so only for callers who see all of it."""
+    outbox = runtime.whole.outbox
+    if outbox is None or runtime.isolated:
+        return {}
+    backlog = outbox.backlog()
+    return {"accepted": backlog.accepted, "in git": backlog.in_git, "failed": backlog.failed}

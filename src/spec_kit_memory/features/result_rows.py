@@ -1,4 +1,4 @@
-"""Which lines and fields of each found memory are shown within the token budget of the answer?"""
+"""Which lines and fields of each result, and which fields beside them, fit into the token budget of an answer?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from functools import cache, partial
 from typing import Any
 
 from spec_kit_memory import answer_json
-from spec_kit_memory.answers import NO_SCORE_PARTS, Card, FlatResult, Result, ScoreParts, ShownPassage
+from spec_kit_memory.answers import (
+    NO_SCORE_PARTS,
+    Card,
+    Explanation,
+    FlatResult,
+    Result,
+    ScoreParts,
+    SearchAnswer,
+    ShownPassage,
+)
 from spec_kit_memory.core import long_lines, markdown, packing, tokens, words
 from spec_kit_memory.core.long_lines import LineLayout
 from spec_kit_memory.core.memory import ContextType, Filter, Memory, Source, State, StoredPassage, Tier
@@ -16,16 +25,63 @@ from spec_kit_memory.core.packing import MemoryBlock, Packed, Piece, Prices, Sho
 from spec_kit_memory.core.ranking import Scored
 from spec_kit_memory.core.wording import title_beside_path
 from spec_kit_memory.features import sessions
-from spec_kit_memory.features.answer_frame import AnswerFrame
 from spec_kit_memory.features.runtime import MAIN_CHECKOUT, OpenedText, Runtime
 from spec_kit_memory.features.search import RankedMemory
-from spec_kit_memory.requests import SearchRequest as Request
+from spec_kit_memory.requests import SearchRequest
 
 # The fields of a result that are left out where there is no room, the most useful first.
 OPTIONAL_FIELDS = ("id", "match", "title", "spec_folder", "created_at")
 # If the caller sets no budget, an answer ends at about this many tokens, even if more was found.
 ENOUGH_TOKENS = 1500
 _MOST_NAMES = 10  # of sections, in a hint
+# An answer with this many tokens has all fields about itself; in a smaller one the results come first.
+AMPLE_TOKENS = 2000
+# With this many tokens per result, each result has all its fields.
+ROOMY_TOKENS = 150
+# Fields about the answer itself that are left out where there is no room, the most useful first.
+OPTIONAL_ANSWER_FIELDS = ("method", "total_found", "stats", "freshness", "query")
+# The matches that were held back may take this fraction (one eighth) of the answer; beyond it they are only counted.
+HELD_SHARE = 8
+# Fields that are measured elsewhere, or are sent outside of the data.
+UNMEASURED = frozenset(("outcome", "hints", "meta", "results"))
+
+
+class AnswerFrame:
+    """The fields of an answer besides its results: the required ones, and the optional ones that fit."""
+
+    def __init__(self, answer: SearchAnswer, request: SearchRequest, *, budget: int) -> None:
+        self.ample = budget >= AMPLE_TOKENS or bool(request.anchors) or request.group_by == "passage"
+        self.roomy = budget >= ROOMY_TOKENS * min(request.limit, max(answer.total_found, 1))
+        self.answer, sizes = _without_crowding(answer, budget * tokens.BYTES_PER_TOKEN)
+        self.optional = {name: sizes.pop(name) for name in OPTIONAL_ANSWER_FIELDS if name in sizes}
+        self.room = budget * tokens.BYTES_PER_TOKEN - len('{"results":[]}') - sum(sizes.values())
+        if self.ample:
+            self.room -= self.include(self.room)
+        self.room = max(0, self.room)
+
+    def include(self, room: int) -> int:
+        """Add the optional fields that fit; returns the bytes that they take."""
+        start = room
+        for name, size in list(self.optional.items()):
+            if size <= room:
+                room -= self.optional.pop(name)
+        return start - room
+
+
+def _without_crowding(answer: SearchAnswer, room: int) -> tuple[SearchAnswer, dict[str, int]]:
+    """The answer without details that would crowd out the results, and the sizes of its fields."""
+    held_back, concepts = answer.held_back, answer.concepts
+    while held_back.best and answer_json.size(held_back) > room // HELD_SHARE:
+        held_back = replace(held_back, best=held_back.best[:-1])
+    if concepts and answer_json.size(concepts) > room // 2:
+        concepts = {concept: replace(matches, best=None) for concept, matches in concepts.items()}
+    if held_back is not answer.held_back or concepts is not answer.concepts:
+        answer = replace(answer, held_back=held_back, concepts=concepts)
+    sizes = answer_json.field_sizes(answer, without=UNMEASURED)
+    if sum(sizes.values()) - sum(sizes.get(name, 0) for name in OPTIONAL_ANSWER_FIELDS) > room:
+        answer = replace(answer, explain=Explanation())
+        sizes.pop("explain", None)
+    return answer, sizes
 
 
 @dataclass
@@ -33,7 +89,7 @@ class ResultBuilder:
     """Builds the results of one answer; text that this session was sent before is not sent again."""
 
     runtime: Runtime
-    request: Request
+    request: SearchRequest
     frame: AnswerFrame
     keywords: Sequence[str] = ()
 

@@ -86,7 +86,7 @@ def _existing(runtime: Runtime, file_path: str, *, dry_run: bool, on_similar: st
     index_workspace.embed_memory(runtime, result.memory_id)
     memory = runtime.store.documents.get(result.memory_id, any_presence=True)
     warnings: list[Text] = [warning.message for warning in memory.warnings if warning.code != "secret"]
-    warnings += remarks.of(runtime, [memory])[memory.id]
+    warnings += remarks.problems_of(runtime, [memory])[memory.id]
     if memory.redactions:
         warnings.append(finding("secrets-left-in-file", count=memory.redactions, path=memory.path))
     similar = () if on_similar == "distinct" else near_duplicates.similar_to(runtime, memory.id)
@@ -217,7 +217,7 @@ def _write(
         answer = _joined(runtime, answer, memory_id)
     status = index_workspace.embed_memory(runtime, memory_id)
     with suppress(SpecKitMemoryError):
-        problems = remarks.of(runtime, [runtime.store.documents.get(memory_id)])[memory_id]
+        problems = remarks.problems_of(runtime, [runtime.store.documents.get(memory_id)])[memory_id]
         answer = replace(answer, warnings=(*answer.warnings, *problems))
     try:
         # The memory is already saved: a failure here is a warning, and no reason to save it again.

@@ -32,7 +32,7 @@ from spec_kit_memory.core.memory import (
 )
 from spec_kit_memory.core.query import Query
 from spec_kit_memory.core.ranking import Scored
-from spec_kit_memory.features import code_state, retrieve
+from spec_kit_memory.features import remarks, retrieve
 from spec_kit_memory.features.retrieve import Hits, Pool, Question
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.requests import SearchRequest as Request
@@ -275,8 +275,8 @@ def _rank(runtime: Runtime, request: Request, question: Question) -> Ranking:
         ordered = _linked(runtime, [ranked for ranked in split.shown if ranked.memory.id not in below])
     stale: list[RankedMemory] = []
     if request.fresh:
-        code = code_state.of(runtime, [ranked.memory for ranked in ordered])
-        stale = [ranked for ranked in ordered if not code_state.is_fresh(code.get(ranked.memory.id))]
+        code = remarks.code_of(runtime, [ranked.memory for ranked in ordered])
+        stale = [ranked for ranked in ordered if not remarks.is_code_fresh(code.get(ranked.memory.id))]
         ordered = [ranked for ranked in ordered if ranked not in stale]
     if request.concepts:
         for ranked in ordered[: request.limit]:

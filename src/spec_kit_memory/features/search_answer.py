@@ -26,10 +26,9 @@ from spec_kit_memory.core import packing, tokens, triggers
 from spec_kit_memory.core.folders import clean_folder, near_folders
 from spec_kit_memory.core.memory import Document
 from spec_kit_memory.core.wording import title_beside_path
-from spec_kit_memory.features import code_state, sessions
+from spec_kit_memory.features import remarks, sessions
 from spec_kit_memory.features import search as searching
-from spec_kit_memory.features.answer_frame import AnswerFrame
-from spec_kit_memory.features.result_rows import ResultBuilder
+from spec_kit_memory.features.result_rows import AnswerFrame, ResultBuilder
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.features.search import RankedMemory, Ranking
 from spec_kit_memory.index.contract import IndexTotals
@@ -73,7 +72,7 @@ def _answered(runtime: Runtime, request: Request) -> SearchAnswer:
 
 
 def _with_code(runtime: Runtime, request: Request, answer: SearchAnswer) -> SearchAnswer:
-    return code_state.with_code(runtime, answer, max_tokens=request.max_tokens or runtime.settings.search.max_tokens)
+    return remarks.with_code(runtime, answer, max_tokens=request.max_tokens or runtime.settings.search.max_tokens)
 
 
 def answer_from(runtime: Runtime, request: Request) -> SearchAnswer:

@@ -34,10 +34,9 @@ from spec_kit_memory.core.memory import (
     VectorStatus,
 )
 from spec_kit_memory.errors import Invalid, SpecKitMemoryError
-from spec_kit_memory.features import file_restore, file_undo, freshness, index_workspace, link_undo, undo_restore
-from spec_kit_memory.features.file_undo import Former
+from spec_kit_memory.features import file_restore, freshness, index_workspace, undo_restore, undo_steps
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.features.undoable import Act, UndoStep, acts
+from spec_kit_memory.features.undo_steps import Act, FormerFile, UndoStep, acts
 from spec_kit_memory.files import discover, disk, file_changes, locks, paths
 from spec_kit_memory.requests import ChangesRequest, UndoRequest
 
@@ -202,13 +201,13 @@ def _with_files(change: Change, files: Sequence[file_changes.Step]) -> Change:
     )
 
 
-def _refuse(runtime: Runtime, formers: Sequence[Former]) -> None:
+def _refuse(runtime: Runtime, formers: Sequence[FormerFile]) -> None:
     """Refuse an undo that could not be completed, before it starts."""
     for former in formers:
-        problem = file_undo.obstacle(runtime, former)
+        problem = undo_steps.file_obstacle(runtime, former)
         if problem:
             hint = finding("move-away")
-            if former.file.trash and file_undo.is_file_in_trash(runtime, former.file):
+            if former.file.trash and undo_steps.is_file_in_trash(runtime, former.file):
                 trashed = runtime.settings.state_folder / former.file.trash
                 hint = finding("move-away-or-take", trashed=trashed.as_posix())
             raise Invalid(f"{problem}, so it cannot be put back", hint=hint)
@@ -234,7 +233,7 @@ def _undelete(runtime: Runtime, act: Act, change: Change) -> _Done:
         raise _CannotUndo(*hints)
     formers = [former for step, memory in left for former in _formers(runtime, step, memory)]
     _refuse(runtime, formers)
-    files = file_undo.put_back(runtime, formers)
+    files = undo_steps.put_files_back(runtime, formers)
     copies = [_copy_at_free_path(runtime, memory) for memory in copied]
     with _applied(runtime, change, [*files, *copies]):
         for _, memory in left:
@@ -265,13 +264,13 @@ def _copy_at_free_path(runtime: Runtime, memory: Memory) -> file_changes.Write:
     )
 
 
-def _formers(runtime: Runtime, step: UndoStep, memory: Memory) -> list[Former]:
+def _formers(runtime: Runtime, step: UndoStep, memory: Memory) -> list[FormerFile]:
     """The files of a step, with the former text of their memory unless it was redacted."""
     hashes = [step.before.get("content_hash")] if not memory.redactions else []
     texts = tuple(
         text for hash_ in hashes if hash_ and (text := runtime.store.documents.text(content_hash=hash_)) is not None
     )
-    return [Former(file, texts) for file in step.operation.files]
+    return [FormerFile(file, texts) for file in step.operation.files]
 
 
 def _read_again(runtime: Runtime, memory: Memory) -> list[Advice]:
@@ -300,11 +299,11 @@ def _unmerge(runtime: Runtime, act: Act, change: Change) -> _Done:
             if former.file.path == old.path:
                 _refuse(runtime, [former])
                 formers.append(former)
-            elif problem := file_undo.obstacle(runtime, former):
+            elif problem := undo_steps.file_obstacle(runtime, former):
                 hints.append(finding("keeps-merged-text-why", id=merge.into, problem=problem))
             else:
                 formers.append(former)
-    files = file_undo.put_back(runtime, formers)
+    files = undo_steps.put_files_back(runtime, formers)
     with _applied(runtime, change, files):
         runtime.store.documents.recall(old.id, _with_files(change, [step for step in files if step.path == old.path]))
         for link in runtime.store.record.links([old.id]):
@@ -392,12 +391,12 @@ def _unupdate(runtime: Runtime, step: UndoStep) -> _Plan | None:
     former = next(iter(_formers(runtime, step, memory)), None)
     place = discover.file_to_change(runtime.settings, memory.path, scope=runtime.scope)
     changed_since: list[str] = []
-    whole = former is not None and not file_undo.obstacle(runtime, former)
+    whole = former is not None and not undo_steps.file_obstacle(runtime, former)
 
     def write() -> list[file_changes.Step]:
         if former is not None and whole:
-            return file_undo.put_back(runtime, [former])
-        return file_undo.edit_back(runtime, memory.path, _edit_of(runtime, step, memory, changed_since))
+            return undo_steps.put_files_back(runtime, [former])
+        return undo_steps.edit_file_back(runtime, memory.path, _edit_of(runtime, step, memory, changed_since))
 
     def index(change: Change) -> None:
         differs = runtime.sync.preview(place.path).content_hash != step.before["content_hash"]
@@ -493,7 +492,7 @@ def _unmark(runtime: Runtime, step: UndoStep) -> _Plan:
 
 
 def _unlink(runtime: Runtime, step: UndoStep) -> _Plan:
-    back = link_undo.plan(runtime, step)
+    back = undo_steps.plan_link(runtime, step)
     if back is None:
         source, target = step.entry.memory_ids
         raise _CannotUndo(finding("link-changed-or-gone", source_id=source, target_id=target))
@@ -537,7 +536,7 @@ def _unrestore(runtime: Runtime, act: Act, change: Change) -> _Done:
     prepared = undo_restore.prepare(runtime, act)
     if prepared.is_empty:
         raise _CannotUndo(*(prepared.hints or [finding("all-changed-since")]))
-    files = file_undo.put_back(runtime, prepared.formers)
+    files = undo_steps.put_files_back(runtime, prepared.formers)
     with _applied(runtime, change, files):
         undo_restore.apply(runtime, prepared, change)
         written = [step for step in files if step.change.after is not None]

@@ -16,11 +16,10 @@ from spec_kit_memory.core import operation
 from spec_kit_memory.core.memory import Attention, Change, Filter, Presence, Session
 from spec_kit_memory.core.operation import FileChange
 from spec_kit_memory.errors import CheckpointNotFound, Invalid
-from spec_kit_memory.features import checkpoints, file_undo, history_rows, link_undo
-from spec_kit_memory.features.file_undo import Former
-from spec_kit_memory.features.history_rows import PastState
+from spec_kit_memory.features import checkpoints, past_rows, undo_steps
+from spec_kit_memory.features.past_rows import PastState
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.features.undoable import Act, UndoStep
+from spec_kit_memory.features.undo_steps import Act, FormerFile, UndoStep
 
 
 @dataclass(slots=True)
@@ -31,8 +30,8 @@ class Prepared:
     rows: list[Mapping[str, Any]] = field(default_factory=list)
     memory_ids: set[int] = field(default_factory=set)
     presence: dict[int, Presence] = field(default_factory=dict)
-    links: list[link_undo.LinkPlan] = field(default_factory=list)
-    formers: list[Former] = field(default_factory=list)
+    links: list[undo_steps.LinkPlan] = field(default_factory=list)
+    formers: list[FormerFile] = field(default_factory=list)
     sessions: list[tuple[Session, datetime]] = field(default_factory=list)
     hints: list[Advice] = field(default_factory=list)
 
@@ -155,7 +154,7 @@ def _changed_since(runtime: Runtime, memory_id: int, act: Act) -> bool:
 
 
 def _state(values: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {name: value for name, value in (values or {}).items() if name not in history_rows.EXTRAS}
+    return {name: value for name, value in (values or {}).items() if name not in past_rows.EXTRAS}
 
 
 def _is_taken(runtime: Runtime, step: UndoStep, going_back: Collection[int]) -> bool:
@@ -196,7 +195,7 @@ def _from_history(runtime: Runtime, step: UndoStep) -> Mapping[str, Any] | None:
         return None
     at = datetime.fromisoformat(step.entry.at)
     state = PastState(memory.id, step.before, at)
-    row = history_rows.snapshot_row(runtime, state, text, memory=None, last_access=memory.last_access or at)
+    row = past_rows.snapshot_row(runtime, state, text, memory=None, last_access=memory.last_access or at)
     return {**row, "access_count": memory.access_count, **step.before.get("kept", {})}
 
 
@@ -215,7 +214,7 @@ def _plan_links(runtime: Runtime, work: Prepared, act: Act) -> None:
     live = frozenset(work.memory_ids - work.presence.keys())
     for step in reversed(act.steps):
         if step.is_link:
-            plan = link_undo.plan(runtime, step, coming_back=live)
+            plan = undo_steps.plan_link(runtime, step, coming_back=live)
             if plan is not None:
                 work.links.append(plan)
             else:
@@ -230,8 +229,8 @@ def _plan_files(runtime: Runtime, work: Prepared, act: Act, saved: _SavedRows, l
             if step.memory_id in left:
                 work.hints.append(finding("file-stays-since", path=file.path))
                 continue
-            former = Former(file, tuple(_texts(runtime, step, saved)))
-            problem = file_undo.obstacle(runtime, former)
+            former = FormerFile(file, tuple(_texts(runtime, step, saved)))
+            problem = undo_steps.file_obstacle(runtime, former)
             if problem:
                 work.hints.append(finding("file-stays-why", problem=problem))
             else:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from spec_kit_memory import answer_json
 from spec_kit_memory.advice import Advice, Text, advise, finding, outcome
 from spec_kit_memory.answers import LinkAnswer, WhyAnswer
 from spec_kit_memory.core import links, operation, redact
 from spec_kit_memory.core.memory import Link, Origin, Relation
 from spec_kit_memory.errors import SelfLink
-from spec_kit_memory.features import budget
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.requests import LinkRequest, UnlinkRequest, WhyRequest
 
@@ -110,7 +110,7 @@ def why(runtime: Runtime, request: WhyRequest) -> WhyAnswer:
     cards = {memory.id: runtime.card(memory) for memory in runtime.store.documents.many(steps.memory_ids)}
     # Nearest first, each step with the memory that it leads to; the memory in question occurs in the answer twice.
     rows = [(step, cards.get(step.to_id if step.to_id != memory_id else step.from_id)) for step in steps.steps]
-    fitting = budget.first_that_fit(rows, max_tokens=request.max_tokens, already=[runtime.card(start)] * 2)
+    fitting = answer_json.first_that_fit(rows, max_tokens=request.max_tokens, already=[runtime.card(start)] * 2)
     left = len(rows) - len(fitting)
     hints = () if steps.steps else (advise("link-memories"),)
     if left:

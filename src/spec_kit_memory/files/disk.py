@@ -5,19 +5,20 @@ Functions take a `Place` (see `files.paths`) and turn errors of the system into 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from spec_kit_memory import filesystem
-from spec_kit_memory.core.byte_order_mark import mark_and_encoding
 from spec_kit_memory.core.memory import Stamp
+from spec_kit_memory.core.text_encoding import mark_and_encoding
 from spec_kit_memory.errors import AccessDenied, BadEncoding, SpecKitMemoryError, TooLarge
 from spec_kit_memory.files import paths
 from spec_kit_memory.files.file_errors import disk_error
@@ -255,3 +256,20 @@ def ensure_state_folder(settings: Settings) -> Path:
     except OSError as error:
         raise disk_error(error, settings.state_folder) from error
     return settings.state_folder
+
+
+def edited(place: Place, edit: Callable[[str], str]) -> tuple[bytes, bytes]:
+    """The bytes of a file that may be written, and what they would be after the edit."""
+    data = _read_writable(place)
+    mark, encoding = mark_and_encoding(data)
+    return data, mark + edit(decode(data, name=place.path.as_posix())).encode(encoding)
+
+
+def _read_writable(place: Place) -> bytes:
+    """The bytes of a file that may be written: replacing a read-only file would ignore its owner's intent."""
+    data, facts = read_bytes(place)
+    if not facts.st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH) or not filesystem.is_writable(place):
+        name = place.path.as_posix()
+        refusal = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        raise AccessDenied(f"{name} is read-only", hint=f"make it writable: chmod u+w {name}") from refusal
+    return data

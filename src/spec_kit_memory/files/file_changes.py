@@ -34,9 +34,9 @@ from spec_kit_memory.core.memory import EVERYWHERE, Scope
 from spec_kit_memory.core.operation import FileChange
 from spec_kit_memory.errors import AccessDenied, BadPath, SpecKitMemoryError
 from spec_kit_memory.files import discover, disk, journal, outgoing, trash, write_counters
+from spec_kit_memory.files.disk import edited
 from spec_kit_memory.files.file_errors import disk_error
 from spec_kit_memory.files.journal import JournalRecord
-from spec_kit_memory.files.rewrite import edited
 from spec_kit_memory.filesystem import NotAFile, Place, Redirected
 from spec_kit_memory.index.contract import Index, StateFiles
 from spec_kit_memory.settings import Settings

@@ -1,17 +1,23 @@
-"""Which commit last changed a file, and what did other files contain then? Answered by running git.
+"""Which commit last changed a file, what did other files contain then, and is another folder of the same project?
+
+Answered by running git.
 
 The repository is treated as hostile. Git runs in an empty repository of ours, in the user's own folder, that borrows
 the other one's objects only: so no configuration, hook, filter, replacement or remote of that repository is ever read.
 Objects elsewhere (alternates) or behind a link are not used. Paths follow `--` and are literal; time and output are
 bounded, and what is not found in time counts as unknown.
+
+The identity of a project (first commits and remote) only suggests a name that the user gave to another checkout: a
+repository can claim any history and any remote, so projects are never joined automatically.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +35,9 @@ _CONFIG = {
     40: "[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
     64: "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectformat = sha256\n",
 }
+_SECTION = re.compile(r'^[ \t]*+\[remote "origin"\][ \t]*+$', re.MULTILINE)
+_URL = re.compile(r"^[ \t]*+url[ \t]*+=[ \t]*+(\S(?:.*\S)?)[ \t]*$", re.MULTILINE)
+_PORT = re.compile(r":[0-9]+(?=/)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,3 +197,65 @@ def _own_repository(hash_length: int) -> Path:
     filesystem.rewrite(folder / "HEAD", b"ref: refs/heads/none\n")
     filesystem.rewrite(folder / "config", config)
     return folder.path
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What the checkouts of one project have in common, and hardly any others."""
+
+    first_commits: frozenset[str]
+    remote: str  # host and path; "" if there is none
+
+    def is_like(self, other: Identity) -> bool:
+        """A common first commit and no differing remotes: a fork is another project."""
+        if not self.first_commits & other.first_commits:
+            return False
+        return not self.remote or not other.remote or self.remote == other.remote
+
+
+def identity(root: Path) -> Identity | None:
+    """None if there is no repository or it has no commit."""
+    history = History.of(root)
+    if history is None:
+        return None
+    commits = history.first_commits()
+    return Identity(frozenset(commits), _remote(root)) if commits else None
+
+
+def same_project(root: Path, others: Iterable[Path]) -> Path | None:
+    """The first of `others` that is a checkout of the same project."""
+    own: Identity | None = None
+    for other in others:
+        if other == root or not other.is_dir():
+            continue
+        own = own or identity(root)
+        if own is None:
+            return None
+        others_identity = identity(other)
+        if others_identity is not None and own.is_like(others_identity):
+            return other
+    return None
+
+
+def _remote(root: Path) -> str:
+    located = git.located(root)
+    text = git.read(located.common / "config") if located else ""
+    section = _SECTION.search(text)
+    if section is None:
+        return ""
+    body = text[section.end() :].split("\n[", 1)[0]
+    url = _URL.search(body)
+    return "" if url is None else _plain(url[1].strip('"'))
+
+
+def _plain(url: str) -> str:
+    """Host and path of an address in any notation, never with a password."""
+    location = url.partition("://")[2] or url
+    user, at, rest = location.partition("@")
+    if at and "/" not in user:
+        location = rest
+    host = re.split("[:/]", location, maxsplit=1)[0]
+    path = location[len(host) :]
+    port = _PORT.match(path)
+    path = path[port.end() if port else 0 :].strip(":/").removesuffix(".git")
+    return f"{host.lower()}/{path}"

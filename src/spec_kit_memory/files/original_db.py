@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from spec_kit_memory.advice import Advice, finding
-from spec_kit_memory.core.bounded import short
 from spec_kit_memory.core.links import read_relation
 from spec_kit_memory.core.memory import Actor, ContextType, Event, Relation, Tier
+from spec_kit_memory.core.wording import short
 from spec_kit_memory.errors import AccessDenied, DatabaseCorrupt, FileMissing, Invalid, UnknownRelation
 
 if TYPE_CHECKING:

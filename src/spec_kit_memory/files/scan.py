@@ -39,8 +39,8 @@ from spec_kit_memory.files import (
     index_entry,
     paths,
     pending,
+    scan_state,
     spec_links,
-    write_batch,
 )
 from spec_kit_memory.files.cited_code import record_missing
 from spec_kit_memory.files.discover import Discovery, MemoryFile
@@ -48,9 +48,17 @@ from spec_kit_memory.files.discovery_rules import SPEC_DOCUMENTS
 from spec_kit_memory.files.file_errors import in_file
 from spec_kit_memory.files.locks import Lock
 from spec_kit_memory.files.pending import Recovery
-from spec_kit_memory.files.scan_decision import ScanDecision, decide
-from spec_kit_memory.files.scan_report import Differences, ScanReport
-from spec_kit_memory.files.scan_state import IndexedFile, ReadyFile, ScanState, folder_of, is_covered
+from spec_kit_memory.files.scan_state import (
+    Differences,
+    IndexedFile,
+    ReadyFile,
+    ScanDecision,
+    ScanReport,
+    ScanState,
+    decide,
+    folder_of,
+    is_covered,
+)
 from spec_kit_memory.files.single_file import SingleFiles, with_operation
 from spec_kit_memory.files.worktree import with_counterparts
 from spec_kit_memory.index.contract import BadFile, Index, Rebuilt, Stored
@@ -364,7 +372,7 @@ class Sync(SingleFiles):
                 if ready:
                     batch.append(ready)
                     size += ready.parsed.stamp.size
-            if len(batch) >= write_batch.FILES or size >= write_batch.BYTES:
+            if len(batch) >= scan_state.BATCH_FILES or size >= scan_state.BATCH_BYTES:
                 yield batch
                 batch, size = deque(), 0
         yield batch
@@ -377,7 +385,7 @@ class Sync(SingleFiles):
         done: list[IndexedFile] = []
         try:
             with self._store.together():
-                for ready in write_batch.for_a_moment(batch):
+                for ready in scan_state.for_a_moment(batch):
                     written_now.append(ready)
                     if _is_as_read(ready):
                         done.append(self._put_ready(scan, ready))
@@ -514,7 +522,7 @@ class Sync(SingleFiles):
         while missing:
             gone, heir = [], None
             with self._store.together():
-                for path in write_batch.for_a_moment(missing):
+                for path in scan_state.for_a_moment(missing):
                     if self._on_disk(path) and self._is_memory(path):
                         continue
                     gone.append(path)

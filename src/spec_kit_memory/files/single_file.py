@@ -33,8 +33,7 @@ from spec_kit_memory.files.discovery_rules import SPEC_DOCUMENTS
 from spec_kit_memory.files.disk import FileText
 from spec_kit_memory.files.index_entry import Parsed
 from spec_kit_memory.files.pending import Recovery, Saved, Step
-from spec_kit_memory.files.scan_report import ScanReport
-from spec_kit_memory.files.scan_state import ScanState, folder_of
+from spec_kit_memory.files.scan_state import ScanReport, ScanState, folder_of
 from spec_kit_memory.index.contract import Index, PutResult, Stored
 from spec_kit_memory.settings import Settings
 

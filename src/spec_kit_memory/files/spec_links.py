@@ -12,7 +12,7 @@ from spec_kit_memory.core import links
 from spec_kit_memory.core.ledger_operations import operation_of
 from spec_kit_memory.core.memory import Change, Link, Origin, Relation
 from spec_kit_memory.core.operation import Unlink
-from spec_kit_memory.files import write_batch
+from spec_kit_memory.files import scan_state
 from spec_kit_memory.files.discovery_rules import SPEC_DOCUMENTS
 from spec_kit_memory.index.contract import Index
 
@@ -41,7 +41,7 @@ def rebuild(store: Index, ids: Mapping[str, int], places: Collection[str], chang
     changes = deque([*dropped, *missing])
     while changes:
         with store.together():
-            for link in write_batch.for_a_moment(changes):
+            for link in scan_state.for_a_moment(changes):
                 if _key(link) in existing_keys:
                     store.record.drop_link(link.id, change)
                 else:

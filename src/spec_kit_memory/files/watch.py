@@ -21,7 +21,7 @@ from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.files import discover, discovery_rules, paths
 from spec_kit_memory.files.locks import Lock
 from spec_kit_memory.files.scan import Sync
-from spec_kit_memory.files.scan_report import ScanReport
+from spec_kit_memory.files.scan_state import ScanReport
 from spec_kit_memory.settings import Settings
 
 logger = logging.getLogger(__name__)

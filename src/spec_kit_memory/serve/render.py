@@ -15,9 +15,8 @@ from typing import Any
 from spec_kit_memory.advice import advise, joined
 from spec_kit_memory.answer_json import compact, fields, plain_number, value
 from spec_kit_memory.answers import Answer
-from spec_kit_memory.core.bounded import fitted, short
 from spec_kit_memory.core.tokens import count
-from spec_kit_memory.core.wording import camel
+from spec_kit_memory.core.wording import camel, fitted, short
 from spec_kit_memory.errors import AccessDenied, SecretScanFailed, SpecKitMemoryError
 from spec_kit_memory.serve.messages import Say, for_model
 

@@ -16,8 +16,8 @@ from typing import Any
 from spec_kit_memory import filesystem
 from spec_kit_memory.advice import advise
 from spec_kit_memory.core import jsonc
-from spec_kit_memory.core.close_names import close_names
 from spec_kit_memory.core.memory import ContextType, Tier
+from spec_kit_memory.core.wording import close_names
 from spec_kit_memory.errors import BadParameter, FileMissing
 from spec_kit_memory.settings.joined_projects import JOINED
 from spec_kit_memory.settings.keys import (

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spec_kit_memory.core import front_edit
-from spec_kit_memory.core.byte_order_mark import mark_and_encoding
 from spec_kit_memory.core.delivery import FileOperation, OperationKind
+from spec_kit_memory.core.text_encoding import mark_and_encoding
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.files import disk, index_entry, outgoing, pending

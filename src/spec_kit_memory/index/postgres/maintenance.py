@@ -20,7 +20,6 @@ from spec_kit_memory.index.postgres.view import PostgresShared
 from spec_kit_memory.index.sql import dialect, passage_rows
 from spec_kit_memory.index.sql.dialect import fetch, first
 from spec_kit_memory.index.sql.record import Record
-from spec_kit_memory.index.sql.recorded import Recorded
 from spec_kit_memory.index.sql.recorder import Recorder, load
 from spec_kit_memory.index.sql.repair import (
     DOCUMENT_FAULTS,
@@ -29,6 +28,7 @@ from spec_kit_memory.index.sql.repair import (
     STRAY_TRIGGERS,
     VECTOR_FAULTS,
     Fault,
+    Recorded,
     Repairs,
     old_sessions,
 )

@@ -18,7 +18,7 @@ import apsw
 from spec_kit_memory.core.memory import Passage, embedded
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.postgres import real_array
-from spec_kit_memory.index.sql import vector_limits
+from spec_kit_memory.index.sql import passage_rows
 from spec_kit_memory.index.sql.passage_rows import TOKENIZER, headings
 
 if TYPE_CHECKING:
@@ -187,5 +187,5 @@ def refresh_status(connection: Connection, memory_ids: Sequence[int]) -> None:
         " WHERE document.project_id = @p AND document.checkout_id = counted.checkout_id"
         " AND document.memory_id = counted.memory_id AND document.memory_id = ANY(:ids::bigint[])"
         " AND (document.vector_status <> counted.status OR document.embedded <> counted.done)",
-        {"most": vector_limits.MOST_TRIES, "ids": list(memory_ids)},
+        {"most": passage_rows.MOST_TRIES, "ids": list(memory_ids)},
     )

@@ -11,10 +11,13 @@ from collections.abc import Sequence
 from spec_kit_memory.core import long_lines
 from spec_kit_memory.core.memory import Passage, StoredPassage
 from spec_kit_memory.index import rows
-from spec_kit_memory.index.sql import vector_limits
 from spec_kit_memory.index.sql.dialect import Connection, first
 
 TOKENIZER = ("porter", ["unicode61", "remove_diacritics", "2"])  # of FTS5, as in the schema of SQLite
+MOST_TRIES = 3  # after this many failures a passage counts as failed; `skm index` with `force` starts again
+# Unused vectors to keep: this number plus this share of the passages. A text that comes back is not embedded again.
+SPARE_VECTORS = 1_000
+SPARE_SHARE = 0.5
 
 
 def _stored_for(connection: Connection, memory_id: int) -> list[StoredPassage]:
@@ -54,7 +57,7 @@ def prune_spare_vectors(connection: Connection) -> None:
     with connection.within(*connection.checkouts()):
         vectors = first(connection, "SELECT count(*) FROM vector WHERE project_id = @p")[0]
         passages = first(connection, "SELECT count(*) FROM passage WHERE project_id = @p")[0]
-        most = int(passages * (1 + vector_limits.SPARE_SHARE)) + vector_limits.SPARE_VECTORS
+        most = int(passages * (1 + SPARE_SHARE)) + SPARE_VECTORS
         if vectors > most:
             connection.execute(
                 "DELETE FROM vector WHERE project_id = @p AND id IN (SELECT id FROM vector WHERE project_id = @p"

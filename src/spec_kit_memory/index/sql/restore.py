@@ -29,7 +29,7 @@ from spec_kit_memory.errors import OutsideScope, RestoreFailed
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.contract import EVERYTHING, NO_PRESENCES
 from spec_kit_memory.index.snapshot_check import HINT, Plan, SavedMemory, micros, read
-from spec_kit_memory.index.sql import conditions, declared_links, documents, new_document, passage_rows
+from spec_kit_memory.index.sql import conditions, declared_links, documents, passage_rows
 from spec_kit_memory.index.sql.dialect import Connection, fetch, first, upsert
 from spec_kit_memory.index.sql.record import PUT_SESSION, link_of
 from spec_kit_memory.index.sql.recorder import Recorder, load
@@ -287,7 +287,7 @@ class _Restore:
         row = saved.row
         stamp = stored[0] if stored else (row["raw_hash"], *row["stamp"])
         self._connection.execute(
-            new_document.PUT_DOCUMENT,
+            documents.PUT_DOCUMENT,
             (
                 memory_id, rows.plain(saved.said), bool(row["said_trusted"]), *stamp, rows.plain(row["warnings"]),
                 int(row["redactions"]), len(saved.passages), sum(passage.tokens for passage in saved.passages),

@@ -15,7 +15,7 @@ from spec_kit_memory.core.memory import Filter, RawHit, StoredPassage, embedded
 from spec_kit_memory.errors import BadParameter, DatabaseUnusable
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.contract import VectorWork
-from spec_kit_memory.index.sql import conditions, vector_limits
+from spec_kit_memory.index.sql import conditions, passage_rows
 from spec_kit_memory.index.sql.dialect import Connection, fetch, first
 from spec_kit_memory.index.sql.recorder import Recorder
 from spec_kit_memory.index.sql.view import Model, View
@@ -157,7 +157,7 @@ def _unembedded(connection: Connection, memory_id: int) -> list[StoredPassage]:
         f" AND failure.hash = passage.hash WHERE passage.project_id = @p AND memory_id = ? AND vector_id IS NULL"
         " AND coalesce(tries, 0) < ? ORDER BY tries IS NULL, ordinal"
     )
-    return [rows.passage_from(row) for row in connection.execute(sql, (memory_id, vector_limits.MOST_TRIES))]
+    return [rows.passage_from(row) for row in connection.execute(sql, (memory_id, passage_rows.MOST_TRIES))]
 
 
 def _difference(stored: Model | None, model: Model | None) -> str:

@@ -28,7 +28,7 @@ from spec_kit_memory.core.memory import Entry, Origin, Scope
 from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable, SpecKitMemoryError
 from spec_kit_memory.filesystem import Place
 from spec_kit_memory.index.sql.dialect import LEDGER_HEAD, TextIndex, Values, first
-from spec_kit_memory.index.sqlite import companions, dialect, failures, log, schema, text_index
+from spec_kit_memory.index.sqlite import companions, dialect, failures, schema, text_index
 from spec_kit_memory.index.sqlite.busy import wait_at_most
 from spec_kit_memory.index.sqlite.reads import Read, ReadBlock, Reads
 
@@ -275,7 +275,7 @@ class Database:
             connection = self._connect(apsw.SQLITE_OPEN_READONLY)
         except failures.CANNOT_BE_SHARED:
             self._stamps = self._stamps_on_disk()
-            self._access = _Access.ALONE if log.has_frames(self.path) else _Access.FROZEN
+            self._access = _Access.ALONE if companions.has_log_frames(self.path) else _Access.FROZEN
             connection = self._connect(apsw.SQLITE_OPEN_READONLY)
         try:
             schema.refuse_foreign(connection, str(self.path))
@@ -417,14 +417,14 @@ class Database:
             return True
         # A page that was allocated and freed in one transaction is counted but never written.
         locking = _LOCKING_BYTE // page_size + 1
-        lacking = set(range(inside + 1, count + 1)) - log.present_pages(self.path) - {locking}
+        lacking = set(range(inside + 1, count + 1)) - companions.logged_pages(self.path) - {locking}
         return len(lacking) <= int(free)
 
     def _cut_off(self) -> DatabaseCorrupt:
         return failures.damaged(self.path, "it was cut off by another program")
 
     def _stamps_on_disk(self) -> tuple[object, ...]:
-        return tuple(_stamp(name) for name in (self._name_on_disk, str(log.path_of(self.path))))
+        return tuple(_stamp(name) for name in (self._name_on_disk, str(companions.log_path(self.path))))
 
     def _ensure_current(self) -> None:
         if self._closed:

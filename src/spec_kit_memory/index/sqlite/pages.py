@@ -17,7 +17,7 @@ from pathlib import Path
 
 from spec_kit_memory import filesystem
 from spec_kit_memory.filesystem import Place
-from spec_kit_memory.index.sqlite import log
+from spec_kit_memory.index.sqlite import companions
 
 Value = None | int | float | str | bytes
 
@@ -79,7 +79,7 @@ class Pages:
         self._log = log_content
         self._in_log: dict[int, int] = {}
         committed = 0
-        for frame in log.frames(log_content):
+        for frame in companions.log_frames(log_content):
             self._in_log[frame.page] = frame.offset
             committed = frame.commit or committed
         self.size = page_size(read, length, log_content)
@@ -98,7 +98,7 @@ class Pages:
                 except OSError:  # the disk fails there: these bytes are lost
                     return b""
 
-            yield cls(read, os.fstat(file.fileno()).st_size, log.content(path) if with_log else b"")
+            yield cls(read, os.fstat(file.fileno()).st_size, companions.log_content(path) if with_log else b"")
 
     # --- single pages
 
@@ -304,8 +304,8 @@ class Pages:
 
 def page_size(read: Callable[[int, int], bytes], length: int, log_content: bytes = b"") -> int:
     """The page size in the log or the header, unless the pages contradict it: the header may be damaged."""
-    if log.page_size(log_content) in _SIZES:
-        return log.page_size(log_content)
+    if companions.log_page_size(log_content) in _SIZES:
+        return companions.log_page_size(log_content)
     head = read(0, _FILE_HEADER)
     named = int.from_bytes(head[16:18], "big") if len(head) == _FILE_HEADER else 0
     named = 65_536 if named == 1 else named

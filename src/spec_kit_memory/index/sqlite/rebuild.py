@@ -22,7 +22,7 @@ from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusab
 from spec_kit_memory.filesystem import Place
 from spec_kit_memory.index.contract import Rebuilt, TableReport
 from spec_kit_memory.index.sql.dialect import fetch
-from spec_kit_memory.index.sqlite import companions, log, schema
+from spec_kit_memory.index.sqlite import companions, schema
 from spec_kit_memory.index.sqlite.connection import Connection, Database
 from spec_kit_memory.index.sqlite.pages import page_size
 from spec_kit_memory.index.sqlite.salvage import index_remaining, salvage
@@ -81,8 +81,8 @@ def _remove(file: Path) -> None:
 
 
 def _rename(copy: Path, target: Path) -> None:
-    if log.path_of(copy).exists():
-        filesystem.move(Place.of(log.path_of(copy)), Place.of(log.path_of(target)))
+    if companions.log_path(copy).exists():
+        filesystem.move(Place.of(companions.log_path(copy)), Place.of(companions.log_path(target)))
     filesystem.move(Place.of(copy), Place.of(target))
     filesystem.sync(Place(target.parent))
 
@@ -183,8 +183,8 @@ class _Old:
             filesystem.flush(descriptor)
         finally:
             os.close(descriptor)
-        if log.has_frames(self._path):
-            filesystem.copy(Place.of(log.path_of(self._path)), Place.of(log.path_of(copy)))
+        if companions.has_log_frames(self._path):
+            filesystem.copy(Place.of(companions.log_path(self._path)), Place.of(companions.log_path(copy)))
 
     def _content(self, file: apsw.VFSFile) -> Iterator[bytes]:
         """The file in chunks, as it was before its header was repaired."""
@@ -234,7 +234,7 @@ def _read(file: apsw.VFSFile, offset: int, length: int) -> bytes:
 
 def _page_size(file: apsw.VFSFile, path: Path) -> int:
     length = path.stat().st_size
-    return page_size(lambda offset, count: _read(file, offset, count), length, log.head(path))
+    return page_size(lambda offset, count: _read(file, offset, count), length, companions.log_header(path))
 
 
 def _named(size: int) -> bytes:

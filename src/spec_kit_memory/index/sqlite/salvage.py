@@ -38,7 +38,7 @@ from spec_kit_memory.index.contract import TableReport
 from spec_kit_memory.index.sql import passage_rows
 from spec_kit_memory.index.sql.dialect import fetch, first
 from spec_kit_memory.index.sql.documents import set_attributes
-from spec_kit_memory.index.sqlite import log, schema, text_index
+from spec_kit_memory.index.sqlite import companions, schema, text_index
 from spec_kit_memory.index.sqlite.connection import Connection
 from spec_kit_memory.index.sqlite.old_rows import UNREADABLE, Check, Found, OldIndex, Record
 from spec_kit_memory.index.sqlite.pages import Value
@@ -79,7 +79,7 @@ def salvage(old_file: Path, new_file: Path, change: Change, *, ids: range | None
 
 def _has_anothers_log(old_file: Path) -> bool:
     """Does the log next to this file belong to another index? SQLite would mix them."""
-    if not log.has_frames(old_file):
+    if not companions.has_log_frames(old_file):
         return False
     instances = []
     for with_log in (False, True):

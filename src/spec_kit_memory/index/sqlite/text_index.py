@@ -13,7 +13,7 @@ import apsw
 
 from spec_kit_memory.core.memory import Passage, VectorStatus, embedded
 from spec_kit_memory.index import rows
-from spec_kit_memory.index.sql import vector_limits
+from spec_kit_memory.index.sql import passage_rows
 from spec_kit_memory.index.sql.dialect import first
 from spec_kit_memory.index.sql.passage_rows import TOKENIZER, headings
 
@@ -94,7 +94,7 @@ def refresh_status(connection: Connection, memory_ids: Sequence[int]) -> None:
             "SELECT count(*), count(vector_id), coalesce(sum(vector_id IS NULL AND tries >= ?), 0),"
             " coalesce(sum(vector_id IS NULL AND tries < ?), 0)"
             " FROM passage LEFT JOIN failure USING (hash) WHERE memory_id = ?",
-            (vector_limits.MOST_TRIES, vector_limits.MOST_TRIES, memory_id),
+            (passage_rows.MOST_TRIES, passage_rows.MOST_TRIES, memory_id),
         )
         connection.execute(
             "UPDATE document SET vector_status = :status, embedded = :done"

@@ -18,6 +18,7 @@ from typing import Any
 from spec_kit_memory import answers
 from spec_kit_memory.advice import Text
 from spec_kit_memory.answers import Answer
+from spec_kit_memory.core import links
 from spec_kit_memory.core.citations import Code
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.serve.messages import for_person
@@ -50,6 +51,13 @@ class Quote:
 
 
 Block = Line | Table | Quote
+
+
+def draw_links(answer: answers.WhyAnswer, form: str = "tree") -> str:
+    """The links as a text tree, as Mermaid, or as Graphviz DOT."""
+    traversal = links.Traversal(answer.memory.id, answer.steps, answer.cycles, answer.truncated)
+    titles = {card.id: card.title for card in (answer.memory, *answer.memories)}
+    return links.DRAWINGS[form](traversal, titles)
 
 
 def blocks(answer: Answer, *, now: datetime | None = None, **how: Any) -> Iterator[Block]:
@@ -565,9 +573,7 @@ def _ledger(answer: answers.LedgerAnswer, *, now: datetime) -> Iterator[Block]:
 
 
 def _why(answer: answers.WhyAnswer, *, now: datetime, form: str = "tree") -> Iterator[Block]:
-    from spec_kit_memory.serve.cli import graph
-
-    yield Quote(graph.draw(answer, form), indent=0)
+    yield Quote(draw_links(answer, form), indent=0)
     if form == "tree":
         yield Line(answer.summary, "dim")
         if links_by_id := {step.link.id: step.link for step in answer.steps if step.link.id}:

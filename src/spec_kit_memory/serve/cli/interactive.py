@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from spec_kit_memory.core.links import DRAWINGS
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import MissingParameter
 from spec_kit_memory.parameters import Request
@@ -97,9 +98,9 @@ def _why(session: Invocation, kind: type[Request], values: Values, extra_options
 
 
 def _why_options() -> list[click.Parameter]:
-    from spec_kit_memory.serve.cli.graph import FORMS
-
-    return [click.Option(["form", "--format"], type=click.Choice(FORMS), default="tree", help="How to draw it.")]
+    return [
+        click.Option(["form", "--format"], type=click.Choice(tuple(DRAWINGS)), default="tree", help="How to draw it.")
+    ]
 
 
 # --- triggers --------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from spec_kit_memory import __version__, requests
-from spec_kit_memory.core.close_names import close_names
+from spec_kit_memory.core.wording import close_names
 from spec_kit_memory.errors import BadParameter, SpecKitMemoryError
 from spec_kit_memory.parameters import Request
 from spec_kit_memory.serve.cli.invocation import INTERRUPTED, OK, USAGE, CommandFailed, Invocation, OutputClosed

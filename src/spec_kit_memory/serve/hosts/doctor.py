@@ -1,7 +1,9 @@
 """What would an agent's host see of this server, and what has to be fixed? Checked from outside, as the host does.
 
 Configuration, program, handshake, tools and hooks are tested in turn, with the settings in the host's own files.
-Nothing is changed. What a project's own file names is only run where `runnable` allows it.
+Nothing is changed. The user's own configuration may name any program. A project's may have come with a clone, and could
+name any program, or ours with any command and variables. So that one is run only if the entry sets no variables, and
+either its words are those that install writes or the file is as our install left it.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from spec_kit_memory import programs, settings
 from spec_kit_memory.answers import Answer
 from spec_kit_memory.core.lean_dataclass import dataclass
 from spec_kit_memory.serve.cli.answer_view import Block, Line
-from spec_kit_memory.serve.hosts import approval, edits, runnable
+from spec_kit_memory.serve.hosts import approval, edits, install_record
 from spec_kit_memory.serve.hosts.formats import (
     SERVER,
     ConfigEntry,
@@ -108,7 +110,7 @@ def _all_findings(host: Host, place: HostPlace) -> Iterator[Finding]:
     if not configuration.ok:
         return
     command = [word.replace("${workspaceFolder}", str(place.root)) for word in argv(entry)]
-    if not runnable.may_start_server(command, _variables(entry), file, host, place):
+    if not may_start_server(command, _variables(entry), file, host, place):
         where = f"{file.path if file else ''} names `{shlex.join(command)}`"
         yield Finding("program", False, f"{where}{NOT_RUN}", f"Run `{again}`: it names the skm that you use.")
         return
@@ -168,7 +170,7 @@ def _program(command: Sequence[str], again: str) -> Finding:
     words = list(command[: command.index("serve")]) if "serve" in command else list(command[:1])
     mend = f"Run `{again}` with the skm you use."
     try:
-        environment = os.environ | runnable.SAFE_PATH
+        environment = os.environ | SAFE_PATH
         result = subprocess.run(
             [*words, "--version"], capture_output=True, text=True, timeout=60, check=False, env=environment
         )
@@ -243,7 +245,7 @@ def _call(answers: Answers) -> Finding:
 
 def _environment(entry: Any) -> dict[str, str]:
     """Our own environment, with the variables that the host's entry adds."""
-    return {**os.environ, **runnable.SAFE_PATH, **_variables(entry)}
+    return {**os.environ, **SAFE_PATH, **_variables(entry)}
 
 
 def _variables(entry: Any) -> dict[str, str]:
@@ -358,7 +360,7 @@ def _hooks(host: Host, place: HostPlace, again: str) -> Iterator[Finding]:
             except ValueError as error:
                 yield Finding(f"hook {event}", False, f"{command} cannot be read: {error}", f"Run `{again}`.")
                 continue
-            if runnable.may_run_hook(words, file, host, place):
+            if may_run_hook(words, file, host, place):
                 yield _hook(event, words, place)
             else:
                 where = f"{file.path} names `{command}`"
@@ -388,7 +390,7 @@ def _hook(event: str, words: Sequence[str], place: HostPlace) -> Finding:
             timeout=ANSWER_SECONDS,
             check=False,
             cwd=place.root,
-            env=os.environ | runnable.SAFE_PATH,
+            env=os.environ | SAFE_PATH,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return Finding(f"hook {event}", False, f"cannot be run: {error}", "Run `skm install` again.")
@@ -406,3 +408,40 @@ def blocks(diagnosis: Diagnosis) -> Iterator[Block]:
         yield Line(f"{'ok ' if finding.ok else 'BAD'} {finding.about}: {finding.detail}", "" if finding.ok else "bad")
         if finding.mend:
             yield Line(f"    {finding.mend}", "hint")
+
+
+# For an interpreter that is started in the project, so that it imports no module of the project instead of ours.
+SAFE_PATH = {"PYTHONSAFEPATH": "1"}
+
+
+def may_start_server(
+    command: Sequence[str], variables: Mapping[str, str], file: File | None, host: Host, place: HostPlace
+) -> bool:
+    rest = _after_our_program(command, place)
+    is_plain = rest[:1] == ["serve"] and (len(rest) == 1 or (len(rest) == 3 and rest[1] == "--workspace"))
+    if file is None or not place.may_have_come_with_project(file.path):
+        return True
+    return not variables and (is_plain or _is_as_installed(file, host, place))
+
+
+def may_run_hook(words: Sequence[str], file: File, host: Host, place: HostPlace) -> bool:
+    rest = _after_our_program(words, place)
+    is_plain = len(rest) == 4 and rest[0] == "hook" and rest[2] == "--host"
+    is_plain = is_plain and not any(rest[at].startswith("-") for at in (1, 3))
+    return is_plain or not place.may_have_come_with_project(file.path) or _is_as_installed(file, host, place)
+
+
+def _after_our_program(words: Sequence[str], place: HostPlace) -> list[str]:
+    """The arguments after our program; empty if another program is named."""
+    program = place.command
+    program_path = programs.find(words[0], place.environ) if words else None
+    is_ours = program_path is not None and (program_path, *words[1 : len(program)]) == program
+    return list(words[len(program) :]) if is_ours else []
+
+
+def _is_as_installed(file: File, host: Host, place: HostPlace) -> bool:
+    written = install_record.read(host.name, place).files.get(file.path)
+    try:
+        return written is not None and written.after == install_record.digest(content_of(file.path))
+    except OSError:
+        return False

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from spec_kit_memory.core import jsonc
-from spec_kit_memory.core.byte_order_mark import MARK
+from spec_kit_memory.core.text_encoding import MARK
 from spec_kit_memory.serve.hosts import toml
 from spec_kit_memory.serve.hosts.formats import (
     ConfigEntry,

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from spec_kit_memory.core.byte_order_mark import split_mark
+from spec_kit_memory.core.text_encoding import split_mark
 
 BEGIN = "# spec-kit-memory begin: written by `skm install`"
 END = "# spec-kit-memory end"

@@ -16,7 +16,7 @@ import mcp_types as types
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-from spec_kit_memory.core.surrogates import without_lone_surrogates
+from spec_kit_memory.core.text_encoding import without_lone_surrogates
 
 if TYPE_CHECKING:
     from mcp.shared._stream_protocols import ReadStream, WriteStream
