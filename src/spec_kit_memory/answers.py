@@ -654,6 +654,7 @@ class CheckpointAnswer(Answer):
     links_restored: int = 0
     links_removed: int = 0
     files_written: tuple[str, ...] = ()
+    files_trashed: tuple[str, ...] = ()  # where restored memories were before: those files are in the trash
     files_refused: tuple[str, ...] = ()
     safety: str | None = None  # the checkpoint made before a restore
 

@@ -8,6 +8,7 @@ import pytest
 
 from spec_kit_memory.core import ledger_operations, operation
 from spec_kit_memory.core.memory import Link
+from spec_kit_memory.serve.messages import advice_for_python
 from spec_kit_memory.workspace import Workspace
 from tests.features.conftest import Place
 
@@ -267,3 +268,19 @@ def test_a_restore_counts_the_links_that_it_brings_back_and_changes(place: Place
     assert (len(found.links_changed), len(found.links_removed), len(found.links_added)) == (1, 1, 0)
     answer = restore(place, workspace)
     assert (answer.links_restored, answer.links_removed) == (2, 0)
+
+
+def test_a_link_that_was_changed_since_is_kept_without_clearing_and_the_answer_says_so(
+    place: Place, workspace: Workspace
+) -> None:
+    one, two, _ = ids(place, workspace)
+    workspace.link(one, two, "supports", strength=0.9)
+    workspace.checkpoint_create("c")
+    workspace.link(one, two, "supports", strength=0.2)
+    answer = restore(place, workspace, clear=False)
+    assert [link.strength for link in links(workspace)] == [0.2]
+    assert "1 link kept as it is now" in answer.summary
+    assert any("clear_existing" in hint for hint in map(advice_for_python, answer.hints))
+    answer = restore(place, workspace)
+    assert [link.strength for link in links(workspace)] == [0.9]
+    assert "kept" not in answer.summary

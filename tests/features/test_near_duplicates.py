@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from spec_kit_memory.core.memory import Presence, Relation, Tier
+from spec_kit_memory.serve.messages import advice_for_python
 from spec_kit_memory.settings import Isolation
 from spec_kit_memory.workspace import Workspace
 from tests.features.conftest import Place
@@ -245,3 +246,71 @@ def test_a_save_that_adds_a_sentence_is_offered_a_merge(place: Place) -> None:
     new = workspace.save(context={"sessionSummary": f"{text} Its log is kept for a month."}, spec_folder="001-core")
     assert [row.id for row in new.similar] == [old.id]
     assert new.hints[-1].startswith(f"memory {old.id} says nearly the same")
+
+
+def test_copies_in_other_folders_do_not_hide_the_one_that_a_save_is_merged_with(place: Place) -> None:
+    folders = [f"{number:03d}-copy" for number in range(1, 8)]
+    for folder in folders:
+        (place.root / "specs" / folder).mkdir(parents=True)
+    workspace = place.open()
+    for folder in folders:
+        last = saved(workspace, OLD, spec_folder=folder, on_similar="distinct")
+    place.clock.pass_(minutes=2)
+    answer = saved(workspace, NEW, spec_folder=folders[-1], on_similar="merge")
+    assert answer.merged == last.id
+    assert answer.warnings == () or "not merged" not in str(answer.warnings)
+
+
+def test_the_offer_to_join_two_folders_is_one_that_works(workspace: Workspace) -> None:
+    first = saved(workspace, OLD)
+    second = saved(workspace, OLD | {"nextSteps": ["Order a spare gateway"]}, spec_folder="003-payments")
+    hint = advice_for_python(second.hints[0])
+    assert hint == (
+        f"memory {first.id} says nearly the same in another folder: "
+        f"`merge({first.id}, {second.id})` joins the two, or leave both"
+    )
+    assert workspace.merge(first.id, second.id).merged == first.id
+
+
+def test_a_merge_with_a_rule_is_not_offered(place: Place) -> None:
+    (place.root / "specs/002-dock-link").mkdir(parents=True)
+    place.write("constitutional/broker.md", "# Broker\n\n" + "\n\n".join(SENTENCES) + "\n")
+    answer = saved(place.open(), OLD)
+    assert [row.title for row in answer.similar] == ["Broker"]
+    assert answer.hints == ()
+
+
+def test_what_is_given_beside_a_text_that_is_stored_already_is_named_with_the_call_that_adds_it(
+    workspace: Workspace, place: Place
+) -> None:
+    first = saved(workspace, OLD)
+    text = (place.root / first.path).read_text()
+    more = {
+        "triggerPhrases": ["dock broker", "broker of docks"],
+        "importanceTier": "important",
+        "contextType": "research",
+        "questions": ["Which broker do docks use?"],
+        "links": {"supersedes": ["An older note"]},
+    }
+    again = saved(workspace, OLD | more)
+    assert again.id == first.id
+    assert (place.root / first.path).read_text() == text
+    assert list(map(advice_for_python, again.warnings)) == [
+        f"memory {first.id} does not have 'broker of docks' among its trigger phrases; "
+        f"add it with `update({first.id}, add_trigger_phrases=PHRASE)`",
+        f"memory {first.id} stays critical; `update({first.id}, importance_tier='important')` makes it important",
+        f"memory {first.id} stays general; `update({first.id}, context_type='research')` makes it research",
+        f"{first.path} does not have 'Which broker do docks use?' among its questions; "
+        "write them into its front matter",
+        f"{first.path} does not link to 'An older note'; write that into its causal_links",
+    ]
+
+
+def test_history_says_what_a_merged_memory_was_merged_into(workspace: Workspace) -> None:
+    first, second = saved(workspace, OLD), saved(workspace, NEW)
+    workspace.merge(first.id, second.id)
+    gone, stays = workspace.history(first.id).entries[0], workspace.history(second.id).entries[0]
+    assert (gone.event, gone.merged_into, gone.merged) == ("DELETE", second.id, None)
+    assert (stays.event, stays.merged_into, stays.merged) == ("UPDATE", None, first.id)
+    workspace.undo()
+    assert workspace.history(first.id).entries[0].merged_into is None

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import gzip
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from spec_kit_memory.embed import Embedding, QueryEmbedding
@@ -15,7 +17,8 @@ from spec_kit_memory.embed.hashing import HashingEmbedder
 from spec_kit_memory.embed.local import LocalEmbedder
 from spec_kit_memory.errors import EmbeddingFailed, ProviderUnavailable, SpecKitMemoryError
 from spec_kit_memory.files.checkpoint_shelf import FileSlot
-from spec_kit_memory.serve.messages import for_person
+from spec_kit_memory.serve.cli import answer_view
+from spec_kit_memory.serve.messages import for_model, for_person
 from spec_kit_memory.settings import Semantic, Settings
 from spec_kit_memory.workspace import Workspace
 from tests.features.conftest import Place
@@ -489,3 +492,51 @@ def test_several_links_that_lead_nowhere_are_one_plain_warning(place: Place) -> 
         "specs/001-core/memory/a.md: supports 'Title 0': no memory has this id, path or title; the link is made when "
         "one does. 4 more links lead nowhere; `health()` lists them"
     ]
+
+
+# --- what is missing or gone
+
+
+def test_a_ledger_without_its_end_is_no_healthy_one(place: Place) -> None:
+    notes(place)
+    workspace = place.open()
+    workspace.validate(1, was_useful=True)
+    with closing(apsw.Connection(str(place.root / ".spec-kit-memory/index.sqlite"))) as index:
+        index.execute("DROP TRIGGER ledger_is_append_only_delete")
+        index.execute("DELETE FROM ledger WHERE sequence = (SELECT max(sequence) FROM ledger)")
+    assert [message for message in problems(workspace, "ledger") if "the end is missing" in for_person(message)]
+
+
+def test_a_list_that_is_empty_because_everything_was_deleted_says_so(place: Place) -> None:
+    notes(place, 2)
+    workspace = place.open()
+    for memory in workspace.list().memories:
+        workspace.delete(memory.id)
+    hint = workspace.list().advice[0]
+    shown = "`skm list --forgotten` shows which, `skm undo` takes back the last"
+    assert for_person(hint) == f"2 memories were deleted: {shown}"
+    assert for_model(hint) == "2 memories were deleted; the user can bring the last back with `skm undo`"
+
+
+def test_stats_say_why_a_model_that_was_never_used_does_not_work(place: Place) -> None:
+    notes(place, 1)
+    embedder = Fickle()
+    embedder.error = ProviderUnavailable(REFUSED, hint="put a valid key")
+    workspace = opened(place, embedder)
+    workspace.index()
+    shown = str(list(answer_view._stats(workspace.stats(), now=place.clock())))
+    assert REFUSED in shown
+
+
+def test_a_restored_move_names_the_files_that_it_took_away(place: Place) -> None:
+    note = place.memory("note", "# Note\n\nThe text of it.")
+    workspace = place.open()
+    workspace.checkpoint_create("c")
+    place.clock.pass_(minutes=1)
+    moved = note.with_name("moved.md")
+    note.rename(moved)
+    workspace.index()
+    answer = workspace.checkpoint_restore("c", clear_existing=True, restore_files=True)
+    assert answer.files_written == ("specs/001-core/memory/note.md",)
+    assert answer.files_trashed == ("specs/001-core/memory/moved.md",)
+    assert not moved.exists()

@@ -309,6 +309,7 @@ OTHER_SENTENCES = {
     "core/jsonc": "the message of a syntax error",
     "core/front_matter": "a spelling that is suggested",
     "core/bounded": "the mark of a cut text",
+    "core/lean_dataclass": "the source of a method",
     "core/links": "a line of a chart",
     "core/ledger": "the message of an error",
     "core/ledger_operations": "the pattern of a reason that 0.1 recorded",
@@ -347,6 +348,7 @@ OTHER_SENTENCES = {
     "team/repository": "what git says, and the message of an error",
     "team/rights": "the reason in an error",
     "filesystem": "messages of errors",
+    "team/database": "the hint of an error",
 }
 
 # Tables that edges read their words from, and what reads a call in the words of its edge.

@@ -384,7 +384,7 @@ class _Reader:
             return None
         when = dates.read(text)
         if when is None:
-            self.warn(finding("date-unreadable", name=name, text=text[:80]))
+            self.warn(finding("date-unreadable", name=self.key[:80], text=text[:80]))
         return when
 
     def _triggers(self, value: Any) -> None:

@@ -509,6 +509,8 @@ class HistoryEntry:
     spec_folder: str | None = None
     ledger_sequence: int | None = None  # of the ledger entry written with it; None if an older version recorded none
     user: str = ""  # from the operation of that ledger entry
+    merged_into: int | None = None  # of a deletion: the memory that took its text in
+    merged: int | None = None  # of an update: the memory whose text was taken in
 
 
 @dataclass(frozen=True, slots=True)

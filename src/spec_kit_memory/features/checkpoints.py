@@ -522,6 +522,7 @@ def restore(runtime: Runtime, request: CheckpointRestoreRequest) -> CheckpointAn
         links_restored=done["links"],
         links_removed=done["links_removed"],
         files_written=tuple(filed.written),
+        files_trashed=tuple(filed.trashed),
         files_refused=tuple(filed.refused),
         safety=safety.name,
     )
@@ -552,6 +553,7 @@ def _restored(header: Checkpoint, done: Mapping[str, int]) -> Advice:
         "removed": "restore-forgotten",
         "links": "restore-links",
         "links_removed": "restore-links-removed",
+        "links_kept": "restore-links-kept",
     }
     parts = tuple(outcome(code, count=done[what]) for what, code in codes.items() if done[what])
     return outcome("restored-with", outcome=memories, parts=parts) if parts else memories
@@ -560,7 +562,7 @@ def _restored(header: Checkpoint, done: Mapping[str, int]) -> Advice:
 def _hints(
     runtime: Runtime, filed: file_restore.Filed, done: Mapping[str, int], restored: operation.Restore
 ) -> Iterable[Text]:
-    if done["kept_newer"]:
+    if done["kept_newer"] or done["links_kept"]:
         yield advise("clear-newer", name=restored.checkpoint)
     if done["restored"] and not restored.restore_files:
         yield advise("restore-files")

@@ -40,7 +40,7 @@ def examine(runtime: Runtime, request: ExamineRequest) -> ExamineAnswer:
     memory = runtime.store.documents.get(request.id)
     text = runtime.store.documents.text(memory.id)
     document = markdown.outline(text)
-    similar = near_duplicates.similar_to(runtime, memory.id) if request.similar else ()
+    similar = near_duplicates.similar_to(runtime, memory) if request.similar else ()
     others = {other.id: other for other in runtime.store.documents.many([row["id"] for row in similar])}
     problems = remarks.problems_of(runtime, [memory], slips=True)
     now = runtime.now()

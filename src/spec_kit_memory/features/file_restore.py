@@ -33,9 +33,10 @@ WRITTEN = (Source.MEMORY, Source.CONSTITUTIONAL, Source.SPEC)
 
 @dataclass(slots=True)
 class Filed:
-    """The paths that were written, and the reasons why others were not."""
+    """The paths that were written, those whose file was moved to the trash, and why others were not written."""
 
     written: list[str] = field(default_factory=list)
+    trashed: list[str] = field(default_factory=list)
     refused: dict[str, Text] = field(default_factory=dict)
 
 
@@ -152,6 +153,7 @@ def write_back(
             change = runtime.change(reason, replace(operation, files=tuple(step.change for step in steps)))
             runtime.sync.index_file(paths.absolute(runtime.settings, file.path), change, explicit=True)
             filed.written.append(file.path)
+            filed.trashed += [away.path] if away else []
     return filed
 
 

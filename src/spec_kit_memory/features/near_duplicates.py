@@ -31,23 +31,30 @@ _COMPARED = Filter(source=Source.MEMORY, tiers=_IN_USE)
 _QUERY_CHARACTERS = 4000
 
 
-def similar(runtime: Runtime, text: str, *, except_id: int | None = None) -> tuple[SimilarMemory, ...]:
-    """The memories whose similarity to this text is at the threshold or above, best first."""
+def similar(
+    runtime: Runtime, text: str, *, spec_folder: str | None, except_id: int | None = None
+) -> tuple[SimilarMemory, ...]:
+    """The memories whose similarity to this text is at the threshold or above, best first.
+
+    Those of its own folder come before all others: only with one of them can a save be merged at once.
+    """
     form = _form(runtime)
     own = saved_document.own_words(text, template=form)
     signature, size = likeness.signature(own), max(1, tokens.count(body(text)))
     terms = words.for_query(own[:_QUERY_CHARACTERS])
     hits = runtime.store.documents.match(terms, _SEARCHED, CANDIDATES * 10) if terms else []
     ids = [id_ for id_ in dict.fromkeys(hit.memory_id for hit in hits) if id_ != except_id][:CANDIDATES]
-    rows: list[SimilarMemory] = []
+    found: list[tuple[bool, float, SimilarMemory]] = []
     for memory in runtime.store.documents.many(ids):
         if memory.source is Source.CHAT or not LEAST_RATIO < memory.tokens / size < 1 / LEAST_RATIO:
             continue
         own_words = saved_document.own_words(runtime.store.documents.text(memory.id), template=form)
         score = likeness.score(signature, likeness.signature(own_words))
         if score >= likeness.THRESHOLD:
-            rows.append(SimilarMemory(id=memory.id, title=memory.title, path=memory.path, score=round(score, 3)))
-    return tuple(sorted(rows, key=lambda row: (-row.score, row.id))[:MOST_SHOWN])
+            row = SimilarMemory(id=memory.id, title=memory.title, path=memory.path, score=round(score, 3))
+            found.append((memory.spec_folder != spec_folder, -row.score, row))
+    found.sort(key=lambda entry: (*entry[:2], entry[2].id))
+    return tuple(row for _, _, row in found[:MOST_SHOWN])
 
 
 def _form(runtime: Runtime) -> frozenset[str]:
@@ -55,8 +62,9 @@ def _form(runtime: Runtime) -> frozenset[str]:
     return frozenset(line.strip() for line in (disk.template(runtime.settings) or "").splitlines())
 
 
-def similar_to(runtime: Runtime, memory_id: int) -> tuple[SimilarMemory, ...]:
-    return similar(runtime, runtime.store.documents.text(memory_id), except_id=memory_id)
+def similar_to(runtime: Runtime, memory: Memory) -> tuple[SimilarMemory, ...]:
+    text = runtime.store.documents.text(memory.id)
+    return similar(runtime, text, spec_folder=memory.spec_folder, except_id=memory.id)
 
 
 class ComparedText(NamedTuple):

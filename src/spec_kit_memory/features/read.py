@@ -313,7 +313,8 @@ def list_(runtime: Runtime, request: ListRequest, *, personal: Runtime | None = 
 def _when_empty(runtime: Runtime, folder: str | None) -> Text:
     """Advice for an empty list."""
     if not runtime.store.documents.count():
-        return advise("index-workspace")
+        forgotten = runtime.store.documents.count(presence=Presence.FORGOTTEN)
+        return advise("all-forgotten", count=forgotten) if forgotten else advise("index-workspace")
     if folder and not runtime.store.documents.count(Filter(spec_folder=folder)):
         return runtime.folder_suggestions(folder)
     return advise("list-all")

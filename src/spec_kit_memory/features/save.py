@@ -18,12 +18,19 @@ from typing import Any
 
 from spec_kit_memory.advice import Text, advise, finding, outcome
 from spec_kit_memory.answers import SaveAnswer, SimilarMemory
-from spec_kit_memory.core import attention, phrases, redact, session_data, session_document
+from spec_kit_memory.core import attention, markdown, phrases, redact, session_data, session_document
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Memory, VectorStatus, owner_of
 from spec_kit_memory.core.session_data import SessionData
 from spec_kit_memory.core.session_document import Rendered
-from spec_kit_memory.errors import AccessDenied, DatabaseBusy, DatabaseUnusable, MissingParameter, SpecKitMemoryError
+from spec_kit_memory.errors import (
+    AccessDenied,
+    DatabaseBusy,
+    DatabaseUnusable,
+    MemoryNotFound,
+    MissingParameter,
+    SpecKitMemoryError,
+)
 from spec_kit_memory.features import choose_folder, index_workspace, merge, near_duplicates, remarks, sessions
 from spec_kit_memory.features.personal import PERSONAL
 from spec_kit_memory.features.runtime import Runtime
@@ -89,7 +96,7 @@ def _existing(runtime: Runtime, file_path: str, *, dry_run: bool, on_similar: st
     warnings += remarks.problems_of(runtime, [memory])[memory.id]
     if memory.redactions:
         warnings.append(finding("secrets-left-in-file", count=memory.redactions, path=memory.path))
-    similar = () if on_similar == "distinct" else near_duplicates.similar_to(runtime, memory.id)
+    similar = () if on_similar == "distinct" else near_duplicates.similar_to(runtime, memory)
     answer = replace(
         _saved(memory, result),
         warnings=tuple(warnings),
@@ -175,7 +182,11 @@ def _write(
     now_local = runtime.now().astimezone()
     repository = {} if runtime.accepts else redact.redact_data(git.head(runtime.settings.root), Counter())
     rendered, triggers = _rendered(runtime, draft, placed.spec_folder, now_local, repository)
-    similar = () if on_similar == "distinct" and not force else near_duplicates.similar(runtime, rendered.text)
+    similar = (
+        ()
+        if on_similar == "distinct" and not force
+        else near_duplicates.similar(runtime, rendered.text, spec_folder=placed.spec_folder)
+    )
     warnings = [
         *rendered.warnings,
         *placed.warnings,
@@ -199,7 +210,9 @@ def _write(
     )
     existing = _stored_duplicate(runtime, rendered, answer, force=force, on_similar=on_similar)
     if existing is not None:
-        return _already_stored(runtime, answer, existing, draft, dry_run=request.dry_run, on_similar=on_similar)
+        unwritten = _unwritten(runtime, rendered, draft.session, existing)
+        answer = replace(answer, warnings=(*answer.warnings, *unwritten))
+        return _already_stored(runtime, answer, existing, dry_run=request.dry_run, on_similar=on_similar)
     if request.dry_run:
         return replace(answer, outcome=outcome("would-write", path=answer.path), dry_run=True, text=rendered.text)
     stem = session_document.file_name(now_local, rendered.topic).removesuffix(".md")
@@ -272,14 +285,35 @@ def _stored_duplicate(
     return existing
 
 
+def _unwritten(runtime: Runtime, rendered: Rendered, session: SessionData, existing: Memory) -> list[Text]:
+    """What was given beside a text that is stored already, and that its memory does not have: each with the call
+    that adds it."""
+    id_, attributes = existing.id, existing.attributes
+    unwritten: list[Text] = []
+    phrases_ = [phrase for phrase in session.triggers if phrase not in attributes.triggers]
+    if phrases_:
+        unwritten.append(advise("add-phrases", id=id_, phrases=tuple(map(repr, phrases_)), count=len(phrases_)))
+    if session.tier and session.tier != existing.tier:
+        unwritten.append(advise("set-tier", id=id_, now=existing.tier.value, tier=session.tier.value))
+    if session.context_type and session.context_type != attributes.context_type:
+        now = attributes.context_type.value
+        unwritten.append(advise("set-context-type", id=id_, now=now, type=session.context_type.value))
+    given = markdown.parse(rendered.text).front
+    with suppress(MemoryNotFound):  # another process may have deleted it by now
+        has = markdown.parse(runtime.store.documents.text(id_)).front
+        questions = tuple(repr(question) for question in given.questions if question not in has.questions)
+        links = tuple(dict.fromkeys(repr(claim.target) for claim in given.links if claim not in has.links))
+        if questions:
+            unwritten.append(finding("questions-not-written", path=existing.path, questions=questions))
+        if links:
+            unwritten.append(finding("links-not-written", path=existing.path, targets=links))
+    return unwritten
+
+
 def _already_stored(
-    runtime: Runtime, answer: SaveAnswer, existing: Memory, draft: _Draft, *, dry_run: bool, on_similar: str
+    runtime: Runtime, answer: SaveAnswer, existing: Memory, *, dry_run: bool, on_similar: str
 ) -> SaveAnswer:
     """The answer for a text that is stored already: nothing is written, but it can still be merged."""
-    unused = [phrase for phrase in draft.session.triggers if phrase not in existing.attributes.triggers]
-    warnings: list[Text] = list(answer.warnings)
-    if unused:
-        warnings.append(advise("add-phrases", id=existing.id, phrases=tuple(map(repr, unused))))
     before = outcome("saved-before", id=existing.id, path=existing.path)
     answer = replace(
         answer,
@@ -290,7 +324,6 @@ def _already_stored(
         triggers=existing.attributes.triggers,
         tier=existing.tier,
         dry_run=dry_run,
-        warnings=tuple(warnings),
     )
     if on_similar != "merge":
         return replace(answer, similar=())
@@ -418,10 +451,18 @@ def _after(runtime: Runtime, answer: SaveAnswer, path: Path, result: PutResult) 
 
 
 def _hints(runtime: Runtime, similar: tuple[SimilarMemory, ...], on_similar: str, memory_id: int) -> tuple[Text, ...]:
-    others = [row["id"] for row in similar if row.id != memory_id]
+    """What can be done about a near-duplicate; only what is then also possible."""
+    others = [row.id for row in similar if row.id != memory_id]
     if not others or on_similar != "warn":
         return ()
-    stated = merge.statements(runtime, others[0], memory_id)
+    memory = next(iter(runtime.store.documents.many([memory_id])), None)  # another process may have deleted it by now
+    live = runtime.store.documents.many(others) if memory else ()
+    other = next((one for one in live if memory and not merge.obstacle(one, memory)), None)
+    if memory is None or other is None:
+        return ()
+    stated = merge.statements(runtime, other.id, memory_id)
     if stated:
-        return (advise("supersede-similar", other=others[0], id=memory_id, differences=stated),)
-    return (advise("merge-similar", other=others[0], id=memory_id),)
+        return (advise("supersede-similar", other=other.id, id=memory_id, differences=stated),)
+    if other.spec_folder != memory.spec_folder:
+        return (advise("merge-similar-elsewhere", other=other.id, id=memory_id),)
+    return (advise("merge-similar", other=other.id, id=memory_id),)

@@ -320,7 +320,9 @@ def link_state(link: Link | None) -> dict[str, Any] | None:
 
 @_readable
 def history_from(row: tuple[Any, ...]) -> HistoryEntry:
-    sequence, memory_id, event, before, after, actor, at, spec_folder, ledger_sequence, signed = row
+    sequence, memory_id, event, before, after, actor, at, spec_folder, ledger_sequence, operation = row
+    plain = json.loads(operation) if operation else {}
+    merge = plain if plain.get("kind") == "merge" else {}
     return HistoryEntry(
         id=str(sequence),
         memory_id=memory_id,
@@ -331,7 +333,9 @@ def history_from(row: tuple[Any, ...]) -> HistoryEntry:
         at=moment(at),
         spec_folder=spec_folder,
         ledger_sequence=ledger_sequence,
-        user=str(json.loads(signed).get("user", "")) if signed else "",
+        user=str(plain.get("user", "")),
+        merged_into=merge.get("into") if memory_id == merge.get("merged") else None,
+        merged=merge.get("merged") if memory_id == merge.get("into") else None,
     )
 
 

@@ -30,6 +30,7 @@ from spec_kit_memory.index.sql.repair import (
     Fault,
     Recorded,
     Repairs,
+    ledger_end,
     old_sessions,
 )
 
@@ -68,7 +69,8 @@ class Care(Repairs):
                 count = first(connection, f"SELECT count(*) FROM ({sql}) AS found")[0]
                 faults[name] += [finding(code, count=count)] if count else []
         broken = ledger.verify(Record(self._shared, None).ledger())
-        faults["ledger"] = [broken.reason] if broken else []
+        with self._shared.database.reading() as connection:
+            faults["ledger"] = [broken.reason] if broken else ledger_end(connection)
         if not quick:
             with self._shared.database.apart() as connection:
                 faults["record"] = [*record_check.check(Recorded(connection))]

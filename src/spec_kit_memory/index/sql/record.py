@@ -235,7 +235,7 @@ class Record(View):
         sql = (
             "SELECT sequence, memory_id, event, before, after, actor, at, history.spec_folder, ledger_sequence,"
             " (SELECT operation FROM ledger WHERE ledger.project_id = @p AND ledger.sequence = ledger_sequence"
-            " AND operation LIKE '%\"user\":%')"
+            ' AND (operation LIKE \'%"user":%\' OR operation LIKE \'%"kind":"merge"%\'))'
             " FROM history WHERE history.project_id = @p AND history.checkout_id = @c"
             f" AND history.sequence IN ({wanted}) ORDER BY at DESC, history.sequence DESC"
         )

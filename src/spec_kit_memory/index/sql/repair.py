@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
-from spec_kit_memory.advice import Advice, finding
+from spec_kit_memory.advice import Advice, Text, finding
 from spec_kit_memory.core.memory import Attributes, Change, Link, Memory, Origin
 from spec_kit_memory.index import record_check, rows
 from spec_kit_memory.index.sql.dialect import Connection, fetch, first
@@ -96,6 +96,16 @@ def _count_old_sessions(connection: Connection, now: datetime) -> int:
 
 def _limit(now: datetime) -> int | None:
     return rows.micros(now - timedelta(days=_SESSION_DAYS))
+
+
+def ledger_end(connection: Connection) -> list[Text]:
+    """Says if the newest entries of the ledger are missing: a chain that was cut off is consistent in itself."""
+    last, newest = first(
+        connection,
+        "SELECT (SELECT max(sequence) FROM ledger WHERE project_id = @p),"
+        " (SELECT max(ledger_sequence) FROM history WHERE project_id = @p)",
+    )
+    return [finding("ledger-ends-early", sequence=newest)] if (newest or 0) > (last or 0) else []
 
 
 def _delete(connection: Connection, table: str, key: str, sql: str) -> int:

@@ -103,7 +103,17 @@ class _Restore:
         self._same_database = plan.instance == instance
         self._id_of: dict[int, int] = {}  # in the checkpoint -> here
         self._unchanged_ids: set[int] = set()  # ids here that stay as they are
-        counted = ("restored", "unchanged", "kept_newer", "removed", "links", "links_removed", "sessions", "vectors")
+        counted = (
+            "restored",
+            "unchanged",
+            "kept_newer",
+            "removed",
+            "links",
+            "links_removed",
+            "links_kept",
+            "sessions",
+            "vectors",
+        )
         self.done = dict.fromkeys(counted, 0)
 
     def run(self) -> dict[str, int]:
@@ -400,7 +410,10 @@ class _Restore:
             written = {here for here in self._id_of.values() if here not in self._unchanged_ids}
             return self._clear or row["origin"] == Origin.HAND or bool(written & set(key[:2]))
         now = rows.link_state(present) or {}
-        return self._clear and any(now[name] != row[name] for name in ("strength", "evidence", "origin", "created_at"))
+        differing = [name for name in ("strength", "evidence", "origin", "created_at") if now[name] != row[name]]
+        if not self._clear and present.origin is Origin.HAND and {"strength", "evidence"} & {*differing}:
+            self.done["links_kept"] += 1
+        return self._clear and bool(differing)
 
     def _drop_link(self, key: _Key, link: Link) -> None:
         self._connection.drop_link(link.id)

@@ -32,6 +32,7 @@ from spec_kit_memory.index.sql.repair import (
     Fault,
     Recorded,
     Repairs,
+    ledger_end,
     old_sessions,
 )
 from spec_kit_memory.index.sqlite.connection import Connection, Database
@@ -160,7 +161,7 @@ class Care(Repairs):
         return rebuild.rebuild(self._database, change, complete)
 
     def _ledger(self, watch: Watch) -> list[Text]:
-        """Verify the ledger from its first entry until time is up; `verify` does not report a missing end."""
+        """Verify the ledger from its first entry until time is up, and its end."""
 
         def in_time() -> Iterator[LedgerEntry]:
             for number, entry in enumerate(Record(self._shared, None).ledger()):
@@ -170,7 +171,10 @@ class Care(Repairs):
                 yield entry
 
         broken = ledger.verify(in_time())
-        return [broken.reason] if broken else []
+        if broken:
+            return [broken.reason]
+        with self._database.reading() as connection:
+            return ledger_end(connection)
 
 
 def _count(

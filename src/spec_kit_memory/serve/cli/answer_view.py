@@ -20,6 +20,7 @@ from spec_kit_memory.advice import Text
 from spec_kit_memory.answers import Answer
 from spec_kit_memory.core import links
 from spec_kit_memory.core.citations import Code
+from spec_kit_memory.core.memory import HistoryEntry
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.serve.messages import for_person
 
@@ -373,9 +374,11 @@ def _linked(links: Mapping[str, Any]) -> str:
 
 
 def _model(embedding: answers.EmbeddingStats) -> str:
-    if not embedding.model:
-        return "none" if embedding.provider == "none" else f"{embedding.provider}, not used yet"
-    description = f"{embedding.model} ({embedding.provider}, {embedding.dimensions} dimensions)"
+    if embedding.provider == "none":
+        return "none"
+    description = f"{embedding.provider}, not used yet"
+    if embedding.model:
+        description = f"{embedding.model} ({embedding.provider}, {embedding.dimensions} dimensions)"
     return f"{description}; {for_person(embedding.problem)}" if embedding.problem else description
 
 
@@ -451,7 +454,7 @@ def _history(answer: answers.HistoryAnswer, *, now: datetime) -> Iterator[Block]
             entry.event.value,
             str(entry.memory_id),
             entry.user or entry.actor.value,
-            _changed(entry.before, entry.after),
+            _event(entry),
         )
         for entry in answer.entries
     )
@@ -459,6 +462,13 @@ def _history(answer: answers.HistoryAnswer, *, now: datetime) -> Iterator[Block]
     yield Line(answer.summary, "dim")
     if answer.ledger:
         yield Line(f"Ledger: {_chain(answer.ledger)}", "dim" if answer.ledger.ok else "bad")
+
+
+def _event(entry: HistoryEntry) -> str:
+    changed = _changed(entry.before, entry.after)
+    if entry.merged_into:
+        return f"{changed}, merged into #{entry.merged_into}"
+    return f"took in #{entry.merged}, {changed}" if entry.merged else changed
 
 
 def _chain(ledger: answers.LedgerState) -> str:
@@ -562,6 +572,8 @@ def _restored(answer: answers.CheckpointAnswer, *, now: datetime) -> Iterator[Bl
     yield Line(answer.summary, "good")
     for path in answer.files_written:
         yield Line(f"wrote {path}", "dim")
+    for path in answer.files_trashed:
+        yield Line(f"moved {path} to the trash", "dim")
     for path in answer.files_refused:
         yield Line(f"not written: {path}", "bad")
     if answer.safety:

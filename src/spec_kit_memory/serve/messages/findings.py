@@ -199,6 +199,8 @@ FINDINGS: Mapping[str, str] = {
     "noise-left-out": (
         "{count:message or observation was|messages or observations were} nothing but noise and left out"
     ),
+    "questions-not-written": "{path} does not have {questions} among its questions; write them into its front matter",
+    "links-not-written": "{path} does not link to {targets}; write that into its causal_links",
     "saved-but": "the memory is saved, but {problem}",
     "statement-differs": "{old!r} (here {new!r})",
     "merged-both": (

@@ -140,6 +140,7 @@ OUTCOMES: Mapping[str, str] = {
     "restore-kept-newer": "{count:kept because newer now|kept because newer now}",
     "restore-forgotten": "{count:forgotten because it lacks it|forgotten because it lacks them}",
     "restore-links": "{count:link brought back|links brought back}",
+    "restore-links-kept": "{count:link kept as it is now|links kept as they are now}",
     "restore-links-removed": "{count:link removed because it lacks it|links removed because it lacks them}",
     # --- index and health
     "indexed": "{count:file} indexed ({parts}), {unchanged} unchanged",

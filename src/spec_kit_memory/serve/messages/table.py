@@ -96,6 +96,11 @@ TABLE: Mapping[str, Words] = {
     "near-paths": _alike("did you mean {names}?"),
     "list-all": _alike("`list()` without a filter shows what is there"),
     "index-workspace": _alike("index the workspace with `index()`"),
+    "all-forgotten": _apart(
+        model="{count:memory was|memories were} deleted; the user can bring the last back with `skm undo`",
+        person="{count:memory was|memories were} deleted: `list(forgotten=True)` shows which, "
+        "`undo()` takes back the last",
+    ),
     "bring-back": _alike("`undo()` takes back the last delete; `save(file_path=PATH)` brings one file back"),
     "only-by-tier": _alike("it is deprecated: search finds it only with `tier='deprecated'`"),
     "expired": _alike("it expired on {date}: search finds it only with `include_archived=True`"),
@@ -109,12 +114,17 @@ TABLE: Mapping[str, Words] = {
     "create-folder": _alike("`create=True` makes it."),
     "meant-folder": _alike("Did you mean {names}? A new one needs `create=True`."),
     "add-phrases": _alike(
-        "memory {id} does not have the trigger phrases {phrases}; "
-        "add them with `update({id}, add_trigger_phrases=PHRASE)`"
+        "memory {id} does not have {phrases} among its trigger phrases; "
+        "add {count!o} with `update({id}, add_trigger_phrases=PHRASE)`"
     ),
+    "set-tier": _alike("memory {id} stays {now}; `update({id}, importance_tier={tier})` makes it {tier}"),
+    "set-context-type": _alike("memory {id} stays {now}; `update({id}, context_type={type})` makes it {type}"),
     "merge-similar": _alike(
         "memory {other} says nearly the same: save this again with `on_similar='merge'` to join the two "
         "(`merge({other}, {id})`), or leave both"
+    ),
+    "merge-similar-elsewhere": _alike(
+        "memory {other} says nearly the same in another folder: `merge({other}, {id})` joins the two, or leave both"
     ),
     "supersede-similar": _alike(
         "memory {other} says the same except for {differences}: if that has changed, "
