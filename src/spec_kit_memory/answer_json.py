@@ -84,7 +84,7 @@ class _Measure(NamedTuple):
 def _measures(kind: Any) -> tuple[tuple[str, _Measure], ...]:
     """By field, in the order of `_form`."""
     return tuple(
-        (name, _Measure(optional, sum(len(each) + len('"":,') for each in names), len(names), of_attributes, usual))
+        (name, _Measure(optional, sum(len(name) + len('"":,') for name in names), len(names), of_attributes, usual))
         for (name, optional, names, of_attributes), usual in zip(_form(kind), _left_out(kind), strict=True)
     )
 

@@ -685,7 +685,7 @@ def _is_same_field(paragraph: _Paragraph, pieces: Sequence[str]) -> bool:
     """Are both a reason or a choice of the same decision, or does one only add a clause to a sentence of the other?"""
     keys = [_folded(piece) for piece in pieces]
     return _label(pieces) in ("**Why:**", "**Chosen:**") or any(
-        _contains_more(one, other) or _contains_more(other, one) for one in paragraph.keys for other in keys
+        _contains_more(key, other) or _contains_more(other, key) for key in paragraph.keys for other in keys
     )
 
 

@@ -128,8 +128,8 @@ def own_words(text: str, *, template: Collection[str] = ()) -> str:
     if dropped is None:
         return "\n".join(lines[first_line - 1 :]).strip()
     title = " ".join(root.heading.removesuffix("…").split())
-    said = (line for at, line in enumerate(lines, start=1) if at > root.opened_line and at not in dropped)
-    rest = " ".join(" ".join(said).split())
+    body_lines = (line for at, line in enumerate(lines, start=1) if at > root.opened_line and at not in dropped)
+    rest = " ".join(" ".join(body_lines).split())
     if title and title in rest:  # the title was generated from the first words, as none was given
         dropped.add(root.opened_line)
     own_lines = [line for at, line in enumerate(lines, start=1) if at >= first_line and at not in dropped]

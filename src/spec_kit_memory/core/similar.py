@@ -154,7 +154,7 @@ def differences(old: str, new: str) -> tuple[tuple[str, str], ...]:
         return ()
     old_keys, new_keys = (list(map(_bare, of)) for of in (old_words, new_words))
     counts = Counter(old_keys), Counter(new_keys)
-    if any((one - other).total() > _MOST_PLACES * _MOST_CHANGED for one, other in (counts, counts[::-1])):
+    if any((item - other).total() > _MOST_PLACES * _MOST_CHANGED for item, other in (counts, counts[::-1])):
         return ()  # more than that differs, and finding out where would take seconds
     places: dict[tuple[str, str], tuple[str, str]] = {}
     for kind, first, last, start, end in SequenceMatcher(None, old_keys, new_keys, autojunk=False).get_opcodes():

@@ -32,5 +32,5 @@ def without_lone_surrogates(value: Any) -> Any:
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):
-        return {without_lone_surrogates(key): without_lone_surrogates(each) for key, each in value.items()}
+        return {without_lone_surrogates(key): without_lone_surrogates(item) for key, item in value.items()}
     return [without_lone_surrogates(item) for item in value] if isinstance(value, list) else value

@@ -248,14 +248,14 @@ class Background:
             return
         failure = _problem(done.failure) if done.failure else ""
         if done.embedded or done.failed or (failure and failure != self._reported_failure):
-            made = outcome("vectors-made", count=done.embedded)
+            created = outcome("vectors-made", count=done.embedded)
             if done.failed:
-                made = outcome("vectors-made-and-failed", count=done.embedded, failed=f"{done.failed:,}")
+                created = outcome("vectors-made-and-failed", count=done.embedded, failed=f"{done.failed:,}")
             if failure:
-                made = outcome("vectors-made-with-problem", outcome=made, problem=failure)
+                created = outcome("vectors-made-with-problem", outcome=created, problem=failure)
             kind = "problem" if failure else "vectors"
             now = self._runtime.now()
-            self._report(WatchAnswer(outcome=made, kind=kind, at=now, embedded=done.embedded, failed=done.failed))
+            self._report(WatchAnswer(outcome=created, kind=kind, at=now, embedded=done.embedded, failed=done.failed))
         self._reported_failure = failure
 
     def _flush(self) -> None:

@@ -85,11 +85,11 @@ def create(runtime: Runtime, request: CheckpointCreateRequest) -> CheckpointAnsw
     with suppress(SpecKitMemoryError):  # this checkpoint exists; the next one removes the surplus
         pruned = _prune(runtime, keep={checkpoint.name})
     if folder:
-        made = outcome("checkpoint-made-of", name=checkpoint.name, count=checkpoint.memories, folder=folder)
+        created = outcome("checkpoint-made-of", name=checkpoint.name, count=checkpoint.memories, folder=folder)
     else:
-        made = outcome("checkpoint-made", name=checkpoint.name, count=checkpoint.memories)
+        created = outcome("checkpoint-made", name=checkpoint.name, count=checkpoint.memories)
     return CheckpointAnswer(
-        outcome=outcome("checkpoints-pruned", outcome=made, names=pruned) if pruned else made,
+        outcome=outcome("checkpoints-pruned", outcome=created, names=pruned) if pruned else created,
         advice=(advise("compare-later", name=checkpoint.name),),
         name=checkpoint.name,
         memories=checkpoint.memories,

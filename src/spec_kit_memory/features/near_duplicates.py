@@ -103,10 +103,10 @@ class Comparison:
         candidates = self._candidates(texts)
         alike: list[tuple[int, int, float]] = []
         while candidates:
-            one, other = candidates.pop()
-            score = self._score(runtime, one, other, form)
+            item, other = candidates.pop()
+            score = self._score(runtime, item, other, form)
             if score >= likeness.THRESHOLD:
-                alike.append((one.memory_id, other.memory_id, score))
+                alike.append((item.memory_id, other.memory_id, score))
             if deadline is not None and time.monotonic() >= deadline + (seconds or 0.0):
                 break
         pairs = _as_memories(runtime, alike)
@@ -129,9 +129,9 @@ class Comparison:
         sketched = [text for text in texts if text.content_hash in self._sketches]
         pairs = likeness.candidates([self._sketches[text.content_hash] for text in sketched])
         return [
-            (sketched[one], sketched[other])
-            for one, other in pairs
-            if LEAST_RATIO < sketched[one].tokens / sketched[other].tokens < 1 / LEAST_RATIO
+            (sketched[item], sketched[other])
+            for item, other in pairs
+            if LEAST_RATIO < sketched[item].tokens / sketched[other].tokens < 1 / LEAST_RATIO
         ]
 
     def _score(self, runtime: Runtime, one: ComparedText, other: ComparedText, form: frozenset[str]) -> float:
@@ -147,10 +147,12 @@ class Comparison:
 
 def _as_memories(runtime: Runtime, alike: Sequence[tuple[int, int, float]]) -> list[tuple[Memory, Memory, float]]:
     """The pairs as memories, most similar first; without memories that were deleted since the comparison."""
-    ids = list(dict.fromkeys(memory_id for one, other, _ in alike for memory_id in (one, other)))
+    ids = list(dict.fromkeys(memory_id for item, other, _ in alike for memory_id in (item, other)))
     memories = {memory.id: memory for memory in runtime.store.documents.many(ids)}
     pairs = [
-        (memories[one], memories[other], score) for one, other, score in alike if one in memories and other in memories
+        (memories[item], memories[other], score)
+        for item, other, score in alike
+        if item in memories and other in memories
     ]
     return sorted(pairs, key=lambda pair: (-pair[2], pair[0].id))
 
@@ -168,7 +170,7 @@ def same(runtime: Runtime, text: str, *, spec_folder: str | None, owner: str | N
     if not fingerprint:
         return None
     memories = runtime.store.documents.many(fingerprint=fingerprint)
-    return next((one for one in memories if (one.spec_folder, one.owner) == (spec_folder, owner)), None)
+    return next((memory for memory in memories if (memory.spec_folder, memory.owner) == (spec_folder, owner)), None)
 
 
 def same_words(

@@ -151,8 +151,10 @@ def git_status_of(runtime: Runtime, memories: Iterable[Memory]) -> dict[str, Git
         return {}
     deliveries = outbox.deliveries([memory.path for memory in memories])
     return {
-        path: GitStatus(stage=one.stage.value, branch=one.branch, commit=one.commit, reason=one.reason)
-        for path, one in deliveries.items()
+        path: GitStatus(
+            stage=delivery.stage.value, branch=delivery.branch, commit=delivery.commit, reason=delivery.reason
+        )
+        for path, delivery in deliveries.items()
     }
 
 

@@ -235,6 +235,6 @@ class _Writes(io.RawIOBase):
         return True
 
     def write(self, data: ReadableBuffer, /) -> int:
-        given = bytes(data)
-        self._write(given)
-        return len(given)
+        result = bytes(data)
+        self._write(result)
+        return len(result)

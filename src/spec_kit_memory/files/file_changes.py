@@ -418,13 +418,14 @@ class _Acceptance:
             for step in made
             if outgoing.is_delivered(step.path)
         ]
-        for one in operations:
-            if one.kind is OperationKind.WRITE and one.path in self._redacted:
+        for operation in operations:
+            if operation.kind is OperationKind.WRITE and operation.path in self._redacted:
                 raise AccessDenied(
-                    f"{one.path} has secrets in git that this server leaves out: its text cannot be changed from here",
+                    f"{operation.path} has secrets in git that this server leaves out:"
+                    " its text cannot be changed from here",
                     hint="take them out of the file, commit that, then try again",
                 )
-        edited = {one.path for one in operations if one.kind is OperationKind.EDIT}
+        edited = {item.path for item in operations if item.kind is OperationKind.EDIT}
         outbox.keep_redactions({path: count for path, count in self._redacted.items() if path in edited})
         outbox.add(operations, author=author)
 

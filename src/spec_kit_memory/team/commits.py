@@ -41,37 +41,37 @@ class PushPlan:
 
 def plan(repository: Repository, parent: str | None, waiting: Sequence[Waiting]) -> PushPlan:
     """Determine what each operation does on this tip."""
-    made = PushPlan(parent)
+    plan = PushPlan(parent)
     if not waiting:
-        return made
+        return plan
     present = repository.trailers(parent, TRAILER) if parent else {}
     texts: dict[str, bytes | None] = {}
     held_up: set[str] = set()
-    for one in waiting:
-        path = one.operation.path
+    for entry in waiting:
+        path = entry.operation.path
         if path in held_up:
             continue
-        holder = present.get(one.operation.id)
+        holder = present.get(entry.operation.id)
         if holder and repository.touches(holder, path):  # anyone can put a trailer into an unrelated commit
-            made.done[one.sequence] = holder
+            plan.done[entry.sequence] = holder
             continue
         try:
             if path not in texts:
-                texts[path] = _text_at(repository, parent, one.operation)
-            result = _result(one.operation, texts[path])
+                texts[path] = _text_at(repository, parent, entry.operation)
+            result = _result(entry.operation, texts[path])
         except Conflict as conflict:
-            made.failed[one.sequence] = f"conflict: {conflict}"
+            plan.failed[entry.sequence] = f"conflict: {conflict}"
             held_up.add(path)
         except _NameTakenError:
-            made.renamed.append((one, one.operation.data or b""))
+            plan.renamed.append((entry, entry.operation.data or b""))
             held_up.add(path)
         else:
             if result == texts[path] and parent:
-                made.done[one.sequence] = parent
+                plan.done[entry.sequence] = parent
             else:
-                made.written.append((one, result))
+                plan.written.append((entry, result))
                 texts[path] = result
-    return made
+    return plan
 
 
 class _NameTakenError(Exception):
@@ -135,26 +135,26 @@ def commit(repository: Repository, made: PushPlan, index_file: Path) -> tuple[st
         repository.require_listable(tip)
     commits: dict[int, str] = {}
     for group in _groups(made.written):
-        files = {one.operation.path: data for one, data in group}
+        files = {entry.operation.path: data for entry, data in group}
         tree = repository.with_files(tip, files, index_file)
         first = group[0][0]
         tip = repository.commit_tree(
             tree, tip, _message(group), author=first.author, at=first.accepted_at.isoformat(timespec="seconds")
         )
-        commits |= {one.sequence: tip for one, _ in group}
+        commits |= {entry.sequence: tip for entry, _ in group}
     return tip, commits
 
 
 def _groups(written: Sequence[tuple[Waiting, bytes | None]]) -> Iterator[list[tuple[Waiting, bytes | None]]]:
     """Groups of consecutive changes by one author, without a path occurring twice."""
     group: list[tuple[Waiting, bytes | None]] = []
-    for one, data in written:
-        same = group and group[0][0].author == one.author and len(group) < _MOST_PATHS
-        if not same or any(other.operation.path == one.operation.path for other, _ in group):
+    for entry, data in written:
+        same = group and group[0][0].author == entry.author and len(group) < _MOST_PATHS
+        if not same or any(other.operation.path == entry.operation.path for other, _ in group):
             if group:
                 yield group
             group = []
-        group.append((one, data))
+        group.append((entry, data))
     if group:
         yield group
 
@@ -166,7 +166,7 @@ def _message(group: Sequence[tuple[Waiting, bytes | None]]) -> str:
     first = group[0][0].operation
     named = first.path.rsplit("/", 1)[-1]
     title = f"{_VERBS[first.kind]} {named}" if len(group) == 1 else f"Write {counted(len(group), 'memory')}"
-    trailers = "\n".join(f"{TRAILER}: {one.operation.id}" for one, _ in group)
+    trailers = "\n".join(f"{TRAILER}: {entry.operation.id}" for entry, _ in group)
     return f"{title}\n\n{trailers}\n"
 
 

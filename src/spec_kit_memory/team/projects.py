@@ -172,7 +172,7 @@ def _checked(name: str, repository: str, branch: str, save_branch: str) -> Proje
         problems.append(f"{name!r} means something else in an address or a search")
     if not _NAME.fullmatch(name):
         problems.append(f"{name!r} is no name for a project: letters, digits, dots, hyphens, up to 100")
-    problems += [f"{one!r} is no name of a branch" for one in (branch, save_branch) if not _BRANCH.fullmatch(one)]
+    problems += [f"{name!r} is no name of a branch" for name in (branch, save_branch) if not _BRANCH.fullmatch(name)]
     folder = None if is_address(repository) else _folder(repository)
     if folder is None and not is_address(repository):
         problems.append(f"{repository!r} is neither an https or ssh address nor a folder on this machine")

@@ -140,8 +140,8 @@ class Repository:
             "safe.bareRepository": "explicit",
             "safe.directory": "*",
         }
-        given = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        return ["git", f"--git-dir={self.folder}", "--no-pager", "--literal-pathspecs", *given, *arguments]
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        return ["git", f"--git-dir={self.folder}", "--no-pager", "--literal-pathspecs", *options, *arguments]
 
     def run(
         self,
@@ -291,7 +291,7 @@ class Repository:
         """The contents of these blobs, a hundred at a time."""
         for start in range(0, len(hashes), 100):
             some = hashes[start : start + 100]
-            out = self.run("cat-file", "--batch", data="".join(f"{one}\n" for one in some).encode())
+            out = self.run("cat-file", "--batch", data="".join(f"{item}\n" for item in some).encode())
             at = 0
             for wanted in some:
                 end = out.index(b"\n", at)
@@ -368,10 +368,10 @@ class Repository:
         """Those of `commits` that are not in the history of any of the heads."""
         if not commits:
             return set()
-        listed = self._text("cat-file", "--batch-check", data="".join(f"{one}\n" for one in commits).encode())
+        listed = self._text("cat-file", "--batch-check", data="".join(f"{commit}\n" for commit in commits).encode())
         present = {line.split()[0] for line in listed.splitlines() if line.split()[1:2] == ["commit"]}
         revisions = [*present, *(f"^{head}" for head in heads)]
-        outside = self._text("rev-list", "--stdin", data="".join(f"{one}\n" for one in revisions).encode())
+        outside = self._text("rev-list", "--stdin", data="".join(f"{revision}\n" for revision in revisions).encode())
         return (set(commits) - present) | (present & set(outside.splitlines()))
 
     def changes(self, since: str, commit: str, path: str) -> bool:
@@ -415,7 +415,7 @@ class Repository:
     def _person(self, author: str | None) -> tuple[str, str]:
         """The user's id as name and address, without characters that have a meaning to git or mail programs."""
         name = author or "server"
-        escaped = re.sub(r"[^A-Za-z0-9._+-]", lambda found: f"={ord(found[0]):02X}", name)[:200].strip(".") or "server"
+        escaped = re.sub(r"[^A-Za-z0-9._+-]", lambda match: f"={ord(match[0]):02X}", name)[:200].strip(".") or "server"
         return escaped, f"{escaped}@{self._domain}"
 
     def push(self, commit: str, *, branch: str, expected: str | None) -> None:

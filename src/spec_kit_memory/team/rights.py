@@ -42,10 +42,10 @@ _SCOPES: Mapping[str, Role] = {"memory:read": Role.READER, "memory:write": Role.
 
 def role_of_scopes(scopes: Iterable[str]) -> Role | None:
     """The highest role that a token's scopes allow; None: not even reading, which every verb needs."""
-    given = {_SCOPES[scope] for scope in scopes if scope in _SCOPES}
-    if Role.READER not in given:
+    roles = {_SCOPES[scope] for scope in scopes if scope in _SCOPES}
+    if Role.READER not in roles:
         return None
-    return max(role for role in Role if all(lower in given for lower in Role if lower <= role))
+    return max(role for role in Role if all(lower in roles for lower in Role if lower <= role))
 
 
 def scopes_of(role: Role | None) -> list[str]:
@@ -241,6 +241,6 @@ def roles_by_claims(grants: Iterable[Grant], claims: Mapping[str, Any], projects
     names = tuple(projects)
     for grant in grants:
         if grant.holds(claims):
-            for name in names if grant.project == ANY_PROJECT else [one for one in names if one == grant.project]:
+            for name in names if grant.project == ANY_PROJECT else [name for name in names if name == grant.project]:
                 roles[name] = max(grant.role, roles.get(name, grant.role))
     return roles

@@ -213,8 +213,8 @@ def _bm25(columns: Columns, inside: npt.NDArray[np.bool_], postings: Sequence[_P
     if not total:
         return np.zeros(len(columns.passage_ids), np.float32)
     average = float(columns.length.sum(where=inside, dtype=np.float64)) / total or 1.0
-    given = [(posting.slots, posting.times) for posting in postings]
-    return bm25(given, columns.length, total=total, average=average, inside=inside)
+    values = [(posting.slots, posting.times) for posting in postings]
+    return bm25(values, columns.length, total=total, average=average, inside=inside)
 
 
 def bm25(

@@ -54,9 +54,9 @@ class RowCache:
             return []
         with self._lock, self._moment():
             rows = self._passages.get(ids, self._feed.passages)
-            found = [rows[id_] for id_ in ids if id_ in rows]
-            seen = self._within(scope, {row.memory_id for row in found})
-        return [row for row in found if row.memory_id in seen]
+            results = [rows[id_] for id_ in ids if id_ in rows]
+            seen = self._within(scope, {row.memory_id for row in results})
+        return [row for row in results if row.memory_id in seen]
 
     def token_states(self, scope: Scope | None, ids: Sequence[int]) -> dict[int, bytes]:
         """Token states by passage id; passages without any are left out."""

@@ -42,13 +42,13 @@ class Vocabulary:
         pages = feed.vocabulary()
         if pages is None:
             return None
-        made = cls(columns)
+        created = cls(columns)
         size = 0
         for page in pages:
-            size += made._add(columns, page)
+            size += created._add(columns, page)
             if size > MOST_BYTES:
                 return None
-        return made
+        return created
 
     def _add(self, columns: Columns, words: PageOfWords) -> int:
         in_columns = words.passages <= columns.last_passage  # the engine may already be at a newer generation
@@ -82,9 +82,9 @@ class Vocabulary:
         return True
 
     def _append(self, columns: Columns, passages: Sequence[tuple[int, str]]) -> None:
-        given = [(passage_id, words) for passage_id, words in passages if passage_id <= columns.last_passage]
-        slots = columns.slots(np.array([passage_id for passage_id, _ in given], np.int64)).tolist()
-        for slot, (_, words) in zip(slots, given, strict=True):
+        values = [(passage_id, words) for passage_id, words in passages if passage_id <= columns.last_passage]
+        slots = columns.slots(np.array([passage_id for passage_id, _ in values], np.int64)).tolist()
+        for slot, (_, words) in zip(slots, values, strict=True):
             for term, times in Counter(words.split(" ")).items() if slot >= 0 else ():
                 postings = self._later.setdefault(term, ([], []))
                 postings[0].append(slot)

@@ -247,15 +247,15 @@ class Connection:
 
         Later writes that return no rows are deferred, and sent together with the next statement that does.
         """
-        statement, given = self._statement(sql), _storable(values) or {}
+        statement, arguments = self._statement(sql), _storable(values) or {}
         if self._begun is not None:
             raw = self._begun[1]
-            whole = psycopg.ClientCursor(raw).mogrify(statement, given)
+            whole = psycopg.ClientCursor(raw).mogrify(statement, arguments)
             if _answers_nothing(sql):
                 self._wait(whole)
                 return _Waiting(self)
             return StatementResult(self._sent(raw, whole))
-        cursor = self._started(statement, given)
+        cursor = self._started(statement, arguments)
         while cursor.nextset():
             pass
         return StatementResult(cursor)
@@ -291,8 +291,8 @@ class Connection:
         return dialect.translated(sql, self.project, self.checkout, self._extension)
 
     def executemany(self, sql: str, values: Iterable[Values]) -> None:
-        for one in values:
-            self.execute(sql, one)
+        for value in values:
+            self.execute(sql, value)
 
     def binary(self, sql: str, values: Values = ()) -> psycopg.Cursor[tuple[Any, ...]]:
         """Run a statement with binary results, for large values."""
@@ -321,7 +321,7 @@ class Connection:
         """The ids of all checkouts of the project, this one first, as of the beginning of the transaction."""
         if not self._checkouts:
             self._checkouts = [row[0] for row in self.execute(_CHECKOUTS)]
-        return sorted(self._checkouts, key=lambda one: one != self.checkout)
+        return sorted(self._checkouts, key=lambda checkout: checkout != self.checkout)
 
     def having(self, memory_id: int) -> list[int]:
         """The other checkouts that contain this memory."""
@@ -331,7 +331,7 @@ class Connection:
         with self.within(*every):
             sql = "SELECT checkout_id FROM memory WHERE project_id = @p AND id = ? ORDER BY 1"
             ids = [row[0] for row in self.execute(sql, (memory_id,))]
-        return [one for one in ids if one != self.checkout]
+        return [item for item in ids if item != self.checkout]
 
     def elsewhere(self, entry: Entry) -> Elsewhere | None:
         return other_checkouts.elsewhere(self, entry)

@@ -38,7 +38,7 @@ _CONNECTING: tuple[tuple[re.Pattern[str], type[psycopg.Error]], ...] = (
 
 def masked(text: str) -> str:
     """The text without the password that a URL or a connection string may contain."""
-    return _PASSWORD.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2]}***", text)
+    return _PASSWORD.sub(lambda match: f"{match[1]}***@" if match[1] else f"{match[2]}***", text)
 
 
 def busy(where: str) -> DatabaseBusy:

@@ -107,12 +107,12 @@ class PostgresFeed:
         return result
 
     def postings(self, wanted: Sequence[Wanted]) -> list[tuple[Ints, Ints]]:
-        words = sorted({(word, one.after) for one in wanted for word in one.lookup})
+        words = sorted({(word, item.after) for item in wanted for word in item.lookup})
         with self._database.reading() as connection:
             postings = _postings(connection, words)
             return [
-                postings[one.lookup[0], one.after] if len(one.lookup) == 1 else _phrase(connection, one, postings)
-                for one in wanted
+                postings[item.lookup[0], item.after] if len(item.lookup) == 1 else _phrase(connection, item, postings)
+                for item in wanted
             ]
 
     def vocabulary(self) -> Iterator[PageOfWords]:
@@ -128,7 +128,7 @@ class PostgresFeed:
                 terms, passages, times = zip(*page, strict=True)
                 yield PageOfWords(
                     list(terms),
-                    np.array([len(one) // 8 for one in passages], np.int64),
+                    np.array([len(passage) // 8 for passage in passages], np.int64),
                     np.frombuffer(b"".join(passages), "<i8").astype(np.int64, copy=False),
                     np.frombuffer(b"".join(times), "<u2").astype(np.int64),
                 )
@@ -234,8 +234,8 @@ def _postings(connection: Connection, words: Sequence[_Word]) -> dict[_Word, tup
         f' AND term = word COLLATE "C" AND bucket >= after / {BUCKET} GROUP BY word, after'
     )
     postings = {word: (np.zeros(0, np.int64), np.zeros(0, np.int64)) for word in words}
-    given = [word for word, _ in words], [after for _, after in words]
-    for word, after, passages, counts in connection.fetch_once(sql, given):
+    values = [word for word, _ in words], [after for _, after in words]
+    for word, after, passages, counts in connection.fetch_once(sql, values):
         ids, times = np.frombuffer(passages, "<i8"), np.frombuffer(counts, "<u2")
         later = ids > after
         postings[word, after] = ids[later].astype(np.int64), times[later].astype(np.int64)
@@ -252,8 +252,8 @@ def _phrase(connection: Connection, phrase: Wanted, postings: Mapping[_Word, tup
         ids = having if ids is None else np.intersect1d(ids, having, assume_unique=True)
     wanted = f" {' '.join(phrase.lookup)} "
     sql = "SELECT id, words FROM passage WHERE project_id = @p AND id = ANY(?::bigint[]) ORDER BY id"
-    given = [] if ids is None else ids.tolist()
-    counted = [(id_, _times(words, wanted)) for id_, words in connection.binary(sql, (given,))] if given else []
+    values = [] if ids is None else ids.tolist()
+    counted = [(id_, _times(words, wanted)) for id_, words in connection.binary(sql, (values,))] if values else []
     hits = [(id_, times) for id_, times in counted if times]
     return np.array([id_ for id_, _ in hits], np.int64), np.array([times for _, times in hits], np.int64)
 

@@ -84,15 +84,15 @@ class Outbox(View):
                 " ?, ?, ?, ?, ?, ?, ?)",
                 [
                     (
-                        one.id,
-                        one.kind.value,
-                        one.path,
-                        one.data,
-                        None if one.keys is None else json.dumps(dict(one.keys), ensure_ascii=False),
-                        one.base,
+                        operation.id,
+                        operation.kind.value,
+                        operation.path,
+                        operation.data,
+                        None if operation.keys is None else json.dumps(dict(operation.keys), ensure_ascii=False),
+                        operation.base,
                         author,
                     )
-                    for one in operations
+                    for operation in operations
                 ],
             )
 

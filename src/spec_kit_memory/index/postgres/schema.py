@@ -99,7 +99,7 @@ def require_known(version: int, where: str) -> None:
 
 def _migrate(raw: Raw, where: str) -> None:
     folder = resources.files("spec_kit_memory.index.postgres") / "migrations"
-    scripts = sorted((one for one in folder.iterdir() if one.name.endswith(".sql")), key=lambda one: one.name)
+    scripts = sorted((path for path in folder.iterdir() if path.name.endswith(".sql")), key=lambda path: path.name)
     with raw.transaction():
         raw.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         version = _version(raw, where)  # again: another process may have been first
@@ -200,8 +200,8 @@ def _checkout(raw: Raw, project: int, name: str, *, fixed: bool, where: str) -> 
             unnamed = f"SELECT id FROM {NAME}.checkout WHERE project_id = %s AND name IS NULL FOR UPDATE"
             taken = f"UPDATE {NAME}.checkout SET name = %s WHERE id = ({unnamed}) AND name IS NULL"
             raw.execute(taken.encode(), (name, project))
-            made = f"INSERT INTO {NAME}.checkout (project_id, name) VALUES (%s, %s) ON CONFLICT DO NOTHING"
-            raw.execute(made.encode(), (project, name))
+            sql = f"INSERT INTO {NAME}.checkout (project_id, name) VALUES (%s, %s) ON CONFLICT DO NOTHING"
+            raw.execute(sql.encode(), (project, name))
         return int(_named_checkout(raw, project, name))
 
 

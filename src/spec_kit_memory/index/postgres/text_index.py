@@ -65,11 +65,11 @@ def insert(connection: Connection, memory_id: int, title: str, passages: Sequenc
         ))  # fmt: skip
     kinds = ["bigint", "bigint", "int", "int", "int", "text", "int", "text", "text", "text", "text", "int", "text"]
     names = (*_COLUMNS, "length", "words")
-    given = ", ".join(f"?::{kind}[]" for kind in kinds)
+    placeholders = ", ".join(f"?::{kind}[]" for kind in kinds)
     connection.execute(
         f"INSERT INTO passage (project_id, {', '.join(names)}, vector_id)"
         f" SELECT @p, {', '.join(f'new.{name}' for name in names)}, vector.id"
-        f" FROM unnest({given}) AS new ({', '.join(names)})"
+        f" FROM unnest({placeholders}) AS new ({', '.join(names)})"
         " LEFT JOIN vector ON vector.project_id = @p AND vector.hash = new.hash"
         " AND vector.model = (SELECT max(id) FROM model WHERE project_id = @p)",
         [list(column) for column in zip(*new_rows, strict=True)],

@@ -203,9 +203,9 @@ def upsert(table: str, key: str, columns: str, *, once: str = "") -> str:
     REPLACE is not used: like a statement on several rows, it makes SQLite's text index write its pending words.
     """
     names = [name for name in f"{key}, {columns}{once and f', {once}'}".split(", ") if name != "checkout_id"]
-    given = ", ".join("?" * len(names))
+    placeholders = ", ".join("?" * len(names))
     changed = ", ".join(f"{name} = excluded.{name}" for name in columns.split(", "))
     return (
-        f"INSERT INTO {table} (project_id, {', '.join(names)}) VALUES (@p, {given})"
+        f"INSERT INTO {table} (project_id, {', '.join(names)}) VALUES (@p, {placeholders})"
         f" ON CONFLICT (project_id, {key}) DO UPDATE SET {changed}"
     )

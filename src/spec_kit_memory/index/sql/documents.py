@@ -83,7 +83,7 @@ class Documents(Queries):
         cited: Mapping[int, Citations] = NO_CITATIONS,
     ) -> None:
         bad, cleared = (
-            [one for one in bad if self._allows_path(one.path)],
+            [item for item in bad if self._allows_path(item.path)],
             [path for path in cleared if self._allows_path(path)],
         )
         with self._database.writing() as connection:
@@ -101,7 +101,10 @@ class Documents(Queries):
             )
             connection.executemany(
                 upsert("bad_file", "checkout_id, path", "code, message, seen_at"),
-                [(rows.clean(one.path), one.code, rows.clean(one.message), rows.micros(one.seen_at)) for one in bad],
+                [
+                    (rows.clean(item.path), item.code, rows.clean(item.message), rows.micros(item.seen_at))
+                    for item in bad
+                ],
             )
 
             record_citations(connection, cited)
@@ -574,14 +577,14 @@ def remove_from_search(
 def record_citations(connection: Connection, cited: Mapping[int, Citations]) -> None:
     """Store which files the current texts of these memories cite."""
     recorder = Recorder(connection)
-    for memory_id, one in cited.items():
-        files = [[rows.clean(file.path), file.hash, file.size, file.commit] for file in one.files]
+    for memory_id, item in cited.items():
+        files = [[rows.clean(file.path), file.hash, file.size, file.commit] for file in item.files]
         connection.execute(
             "INSERT INTO citation (project_id, memory_id, body, files)"
             " SELECT @p, id, ?, ? FROM memory WHERE project_id = @p AND id = ?"
             " ON CONFLICT (project_id, checkout_id, memory_id) DO UPDATE SET body = excluded.body,"
             " files = excluded.files",
-            (one.body, rows.plain(files), memory_id),
+            (item.body, rows.plain(files), memory_id),
         )
         if files:
             recorder.changed(memory_id)  # so that other processes read their cached row again
@@ -646,8 +649,8 @@ def index(connection: Connection, recorder: Recorder, entry: Entry) -> PutResult
         "changed": recorder.generation, "first_indexed_at": recorder.at, "outdated": False,
     }  # fmt: skip
     names = ", ".join(values)
-    given = ", ".join(f":{name}" for name in values)
-    connection.execute(f"INSERT INTO memory (project_id, {names}) VALUES (@p, {given})", values)
+    placeholders = ", ".join(f":{name}" for name in values)
+    connection.execute(f"INSERT INTO memory (project_id, {names}) VALUES (@p, {placeholders})", values)
     write_document(connection, memory_id, entry)
     connection.executemany(
         'INSERT INTO "trigger" (project_id, memory_id, phrase) VALUES (@p, ?, ?) ON CONFLICT DO NOTHING',

@@ -190,8 +190,8 @@ class Queries(View):
                 "SELECT part.path FROM @texts(?) AS place CROSS JOIN {table} AS part WHERE part.project_id = @p"
                 " AND part.path >= place.name || '/' AND part.path < place.name || '0'"
             )
-            given = sorted(set(below))
-            return self._stored(f"{{name}}.path IN (SELECT name FROM @texts(?) AS named UNION {inside})", [given] * 2)
+            values = sorted(set(below))
+            return self._stored(f"{{name}}.path IN (SELECT name FROM @texts(?) AS named UNION {inside})", [values] * 2)
         if alike is not None:
             # Only an empty body has no fingerprint. Others with one raw hash share a fingerprint, which is indexed.
             test = "{name}.fingerprint IN (?, '') AND ({name}.fingerprint = ? OR {hashed}.raw_hash = ?)"
@@ -219,9 +219,9 @@ class Queries(View):
         stored: dict[str, Stored] = {}
         with self._database.reading(own=True) as connection:
             for path, *facts, _, _ in connection.execute(sql, [*values, *bound] * 2):
-                one = _stored_from(*facts)
-                if not one.alias or path not in stored or stored[path].presence is not Presence.LIVE:
-                    stored[path] = one
+                item = _stored_from(*facts)
+                if not item.alias or path not in stored or stored[path].presence is not Presence.LIVE:
+                    stored[path] = item
         return stored
 
     def triggers(self) -> list[tuple[int, str]]:

@@ -76,8 +76,8 @@ class Record(View):
                         same_text = (
                             counterpart.content_hash == text
                         )  # a person vouches only for the text that they have read
-                        given = amendment if same_text else replace(amendment, vouched=UNCHANGED)
-                        _amend(connection, recorder, counterpart, given)
+                        applied = amendment if same_text else replace(amendment, vouched=UNCHANGED)
+                        _amend(connection, recorder, counterpart, applied)
             if history:
                 recorder.adopt([entry for entry in history if entry.memory_id == memory_id])
         return memory
@@ -193,9 +193,12 @@ class Record(View):
         test: str = "true"
         values: list[Any] = []
         if memory_ids is not None:
-            given = sorted(set(memory_ids))
-            one = "SELECT id FROM link WHERE link.project_id = @p AND {} IN @list(?)"
-            test, values = f"link.id IN ({one.format('source_id')} UNION {one.format('target_id')})", [given, given]
+            arguments = sorted(set(memory_ids))
+            select = "SELECT id FROM link WHERE link.project_id = @p AND {} IN @list(?)"
+            test, values = (
+                f"link.id IN ({select.format('source_id')} UNION {select.format('target_id')})",
+                [arguments, arguments],
+            )
         if relations is not None:
             test += f" AND relation IN ({', '.join('?' * len(relations))})"
             values += [str(relation) for relation in relations]
@@ -306,7 +309,7 @@ class Record(View):
         return session_from(matching[0]) if matching else None
 
     def put_session(self, given: Session, at: datetime) -> None:
-        attention = [(one.memory_id, one.strength, one.turn, one.via) for one in given.attention]
+        attention = [(item.memory_id, item.strength, item.turn, item.via) for item in given.attention]
         with self._database.writing(aside=True) as connection:
             connection.execute(
                 PUT_SESSION,

@@ -480,8 +480,8 @@ class _Restore:
             if not self._clear and (seen_now or 0) > (seen_at or 0):
                 return False
             if self._where != EVERYTHING:  # only a part of the memories is restored: change only their attention
-                concerned = {one[0] for one in attention} | set(self._id_of.values())
-                others = [one for one in json.loads(attended) if one[0] not in concerned]
+                concerned = {item[0] for item in attention} | set(self._id_of.values())
+                others = [item for item in json.loads(attended) if item[0] not in concerned]
                 values = (turn, loading, last_save_turn, seen_now, [*others, *attention], json.loads(sent))
         self._connection.execute(
             PUT_SESSION,

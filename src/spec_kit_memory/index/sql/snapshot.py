@@ -161,13 +161,13 @@ def links_touching(connection: Connection, scope: Scope | None, ids: Collection[
         f" WHERE memory.project_id = @p AND memory.id = link.{{}} AND presence = 'live' AND {seen})"
     )
     ends = f"{live.format('source_id')} AND {live.format('target_id')} AND @own_link"
-    one = "SELECT id FROM link WHERE link.project_id = @p AND {} IN @list(?)"
-    touching = f"link.id IN ({one.format('source_id')} UNION {one.format('target_id')})"
+    select = "SELECT id FROM link WHERE link.project_id = @p AND {} IN @list(?)"
+    touching = f"link.id IN ({select.format('source_id')} UNION {select.format('target_id')})"
     sql = (
         f"SELECT {rows.LINK}, claimant FROM link WHERE link.project_id = @p AND {touching} AND {ends} ORDER BY link.id"
     )
-    given = sorted(ids)
-    link_rows = fetch(connection, sql, [given, given, *bound, *bound])
+    values = sorted(ids)
+    link_rows = fetch(connection, sql, [values, values, *bound, *bound])
     return [(rows.link_from(tuple(columns)), claimant) for *columns, claimant in link_rows]
 
 
@@ -180,7 +180,7 @@ def _sessions(connection: Connection, scope: Scope | None, ids: set[int], *, who
         f" WHERE project_id = @p AND {own} ORDER BY id, owner, project"
     )
     for id_, owner, project, turn, loading, last_save_turn, seen_at, attention, sent in fetch(connection, sql, bound):
-        attended = [one for one in json.loads(attention) if one[0] in ids]
+        attended = [row for row in json.loads(attention) if row[0] in ids]
         if whole or attended:
             yield {
                 "kind": "session",

@@ -61,7 +61,7 @@ class Statistics(View):
             queries = {"file": _document_warnings, "link": _loose_links, "vector": _failed_passages}
             readers = (query for name, query in queries.items() if kind in (None, name))
             remarks = [remark for query in readers for remark in query(connection, where, bound)]
-        return sorted(remarks, key=lambda one: (one.path, one.kind, one.line or 0))[:limit]
+        return sorted(remarks, key=lambda remark: (remark.path, remark.kind, remark.line or 0))[:limit]
 
     def bad_files(self) -> list[BadFile]:
         with self._database.reading() as connection:

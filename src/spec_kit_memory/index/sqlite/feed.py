@@ -97,10 +97,10 @@ class SqliteFeed:
     def postings(self, wanted: Sequence[Wanted]) -> list[tuple[Ints, Ints]]:
         with self._database.reading() as connection:
             return [
-                _whole(connection, one.lookup[0])
-                if not one.after and len(one.lookup) == 1
-                else _since(connection, one.term, one.after)
-                for one in wanted
+                _whole(connection, item.lookup[0])
+                if not item.after and len(item.lookup) == 1
+                else _since(connection, item.term, item.after)
+                for item in wanted
             ]
 
     def vocabulary(self) -> None:

@@ -121,7 +121,9 @@ class Care(Repairs):
         faults = {name: list(dict.fromkeys(messages)) for name, messages in faults.items()}
         if self._scope is not None:
             # Counts would tell a scope about memories that it may not see.
-            faults = {name: [finding("check-failed", check=name)] if found else [] for name, found in faults.items()}
+            faults = {
+                name: [finding("check-failed", check=name)] if results else [] for name, results in faults.items()
+            }
         return faults | ({"unfinished": [*watch.unfinished]} if watch.unfinished else {})
 
     def _index_again(self, connection: dialect.Connection, recorder: Recorder) -> int:

@@ -250,7 +250,7 @@ class _Mending:
         self._history = sorted(tables["history"].rows.values(), key=lambda row: row["sequence"])
 
     def run(self) -> dict[str, TableReport]:
-        made = dict.fromkeys(self._found, 0)
+        created = dict.fromkeys(self._found, 0)
         for name, mend in (
             ("memory", self._memories),
             ("usage", self._use),
@@ -258,14 +258,14 @@ class _Mending:
             ("link", self._links),
         ):
             if not self._found[name].whole:
-                made[name] = mend()
+                created[name] = mend()
         self._judge()
         self._settle_paths()
         dropped = self._drop_loose()
         return {
             name: TableReport(
                 read=self._read[name] - dropped.get(name, 0),
-                restored=made[name],
+                restored=created[name],
                 lost=self._lost(name) + dropped.get(name, 0),
                 complete=self._found[name].complete,
             )
@@ -303,7 +303,7 @@ class _Mending:
         return states
 
     def _memories(self) -> int:
-        memory, made = self._found["memory"], 0
+        memory, count = self._found["memory"], 0
         presences = self._presences()
         for id_, (row, state) in self._states().items():
             if id_ in memory.rows:
@@ -315,8 +315,8 @@ class _Mending:
             except UNREADABLE:
                 continue
             memory.rows[id_] = record
-            made += 1
-        return made
+            count += 1
+        return count
 
     def _settle_paths(self) -> None:
         """Keep one live memory per path: the one that changed last."""
@@ -338,7 +338,7 @@ class _Mending:
 
     def _use(self) -> int:
         """Restore validations from the history; access counts are not in it."""
-        use, made = self._found["usage"], 0
+        use, count = self._found["usage"], 0
         for id_, (_, state) in self._states().items():
             if id_ not in use.rows and state.get("validation_count"):
                 use.rows[id_] = {
@@ -349,8 +349,8 @@ class _Mending:
                     "confidence": str(state["confidence"]),
                     "used": 0,
                 }
-                made += 1
-        return made
+                count += 1
+        return count
 
     def _overrides(self) -> int:
         overrides: dict[int, dict[str, Any]] = {}
@@ -358,12 +358,12 @@ class _Mending:
             state = _object(row["after"]) if row["after"] else {}
             if "overrides" in state:
                 overrides[row["memory_id"]] = state["overrides"] or {}
-        override, made = self._found["override"], 0
+        override, count = self._found["override"], 0
         for id_, attributes in overrides.items():
             if attributes and id_ not in override.rows:
                 override.rows[id_] = {"memory_id": id_, "attributes": rows.plain(attributes)}
-                made += 1
-        return made
+                count += 1
+        return count
 
     def _links(self) -> int:
         """Restore links that a person made; the others are derived from files."""
@@ -377,14 +377,14 @@ class _Mending:
                 newest[after["source_id"], after["target_id"], after["relation"]] = after, row["at"]
         link = self._found["link"]
         present = {(row["source_id"], row["target_id"], row["relation"]) for row in link.rows.values()}
-        made = 0
+        count = 0
         for key, (state, at) in newest.items():
             if key not in present:
                 taken = [number for number in link.rows if isinstance(number, int)]
                 number = max(taken) + 1 if state["id"] in taken else state["id"]
                 link.rows[number] = {**state, "id": number, "claimant": None, "created_at": at}
-                made += 1
-        return made
+                count += 1
+        return count
 
     def _drop_loose(self) -> dict[str, int]:
         """Drop rows about memories that stay lost: nothing could reach these rows any more."""

@@ -142,10 +142,10 @@ def refuse_foreign_ids(connection: apsw.Connection, path: str, ids: range | None
         return
     sql = "SELECT (SELECT min(id) FROM memory), (SELECT max(id) FROM memory), (SELECT max(seq) + 1 FROM sqlite_sequence"
     try:
-        found = connection.execute(f"{sql} WHERE name = 'memory')").fetchall()[0]
+        ids_used = connection.execute(f"{sql} WHERE name = 'memory')").fetchall()[0]
     except apsw.Error:  # damaged: whoever reads the memories will find out
         return
-    if any(id_ is not None and not is_one_of(id_, ids) for id_ in found):
+    if any(id_ is not None and not is_one_of(id_, ids) for id_ in ids_used):
         raise damaged(path, "its memories are numbered like those of another vault")
 
 

@@ -210,9 +210,11 @@ def _require_team(session: Invocation, http: bool, others: Mapping[str, object])
     """Refuse options that contradict --team: on a team server, each token identifies the caller and what they see."""
     if not http:
         raise BadParameter("A team is served over HTTP.", hint="Add --http.")
-    given = [name for name, value in others.items() if value is not None]
-    if given:
-        raise BadParameter(f"{', '.join(given)} contradicts --team: each token says who asks.", hint="Leave it out.")
+    contradictory = [name for name, value in others.items() if value is not None]
+    if contradictory:
+        raise BadParameter(
+            f"{', '.join(contradictory)} contradicts --team: each token says who asks.", hint="Leave it out."
+        )
     if session.workspace:
         raise BadParameter("--workspace contradicts --team, which serves many.", hint="Add it with `skm team add`.")
 

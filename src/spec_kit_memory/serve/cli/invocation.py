@@ -116,7 +116,7 @@ def call(session: Invocation, kind: type[Request], values: Mapping[str, Any], **
 
 def checked(kind: type[Request], values: Mapping[str, Any]) -> Request:
     parameters = kind.declared.items()
-    defaults = {name: one.command_default for name, one in parameters if one.command_default is not None}
+    defaults = {name: item.command_default for name, item in parameters if item.command_default is not None}
     try:
         return read(kind, {**defaults, **values}, command_edge(kind))
     except SpecKitMemoryError as error:

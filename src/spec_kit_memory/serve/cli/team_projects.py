@@ -166,25 +166,25 @@ def sync(session: Invocation, name: str | None, data: str | None, later: bool, r
     database = team_database(session)
     projects = Projects(database)
     names = [projects.get(name).name] if name else [project.name for project in projects.list()]
-    for one in names:
+    for project_name in names:
         if discard:
-            projects.discard(one)
+            projects.discard(project_name)
         if retry:
-            projects.retry(one)
+            projects.retry(project_name)
         if later:
-            projects.request_sync(one)
+            projects.request_sync(project_name)
     if later:
-        rows = tuple(SyncRow(project=one, summary="a server reads it soon") for one in names)
+        rows = tuple(SyncRow(project=project_name, summary="a server reads it soon") for project_name in names)
         session.show(SyncAnswer(outcome=f"{counted(len(names), 'project')} will be read soon", rounds=rows))
         return
     own = settings_module.user_state_folder(otherwise="name a folder with --data")
     settings = settings_module.load(Path(data).resolve() if data else own / "team", overrides=session.flags)
     keeper = Keeper(database, settings=settings)
     try:
-        rounds = tuple(_round(one, keeper.round(one)) for one in names)
+        rounds = tuple(_round(project_name, keeper.round(project_name)) for project_name in names)
     finally:
         keeper.close()
-    session.show(SyncAnswer(outcome="; ".join(f"{one.project}: {one.summary}" for one in rounds), rounds=rounds))
+    session.show(SyncAnswer(outcome="; ".join(f"{row.project}: {row.summary}" for row in rounds), rounds=rounds))
 
 
 def _summary(done: Round) -> str:

@@ -295,11 +295,11 @@ def _apply(changes: list[FileEdit], remembered: InstallRecord | None) -> list[Pa
     """Write all files or none: every new and former text is on disk before the first file is replaced."""
     _check_unchanged(changes)
     begun: list[_Writing] = []
-    made: list[Place] = []
+    created: list[Place] = []
     with ExitStack() as stack:
         try:
             backups = install_record.write(remembered) if remembered else []
-            writings = [_prepared(change, stack, made) for change in changes]
+            writings = [_prepared(change, stack, created) for change in changes]
             for writing in writings:
                 begun.append(writing)
                 writing.do()
@@ -309,7 +309,7 @@ def _apply(changes: list[FileEdit], remembered: InstallRecord | None) -> list[Pa
             for writing in reversed(begun):
                 writing.undo()
             with suppress(OSError):  # one that is not empty is needed
-                for folder in reversed(made):
+                for folder in reversed(created):
                     filesystem.remove_folder(folder)
             if not isinstance(error, OSError):
                 raise

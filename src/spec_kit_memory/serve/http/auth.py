@@ -60,28 +60,28 @@ def read_token(
         return None
     if token_file:
         try:
-            given = Path(token_file).read_text(encoding="utf-8").strip()
+            secret = Path(token_file).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise FileMissing(
                 f"The token file {token_file!r} cannot be read: {error}.", hint="Name a text file with one line."
             ) from error
     else:
-        given = environ.get(VARIABLE, "").strip()
-    if not given and not token_file and otherwise_signed_in:
+        secret = environ.get(VARIABLE, "").strip()
+    if not secret and not token_file and otherwise_signed_in:
         return None
-    if not given and not token_file and is_loopback(host):
+    if not secret and not token_file and is_loopback(host):
         return kept_token(workspace, scope)
-    if not given:
+    if not secret:
         raise MissingParameter(
             f"Serving on {host!r}, which others can reach, needs a bearer token of your own.",
             hint=f"Put one into {VARIABLE} or a file named with --token-file.",
         )
-    if not _is_strong(given):
+    if not _is_strong(secret):
         raise BadParameter(
             f"The bearer token must have at least {TOKEN_LENGTH} ASCII characters and no space.",
             hint='Make one with `python -c "import secrets; print(secrets.token_urlsafe(32))"`.',
         )
-    return Token(given)
+    return Token(secret)
 
 
 def _refuse_no_token(host: str, token_file: str | None) -> None:

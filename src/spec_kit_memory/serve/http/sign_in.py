@@ -66,10 +66,10 @@ PATH_OF_METADATA = "/.well-known/oauth-protected-resource"
 def needed_scopes(tool: str, arguments: object = None) -> tuple[str, ...]:
     """All scopes that a call needs. Tools that write also return existing memories, so they need READ as well."""
     tool_row = BY_NAME.get(tool)
-    given = arguments if isinstance(arguments, Mapping) else {}
+    values = arguments if isinstance(arguments, Mapping) else {}
     if tool_row is None or tool_row.reads:
         return (READ,)
-    if tool in ADMIN_TOOLS or any(_is_for_admins(tool, str(name), value) for name, value in given.items()):
+    if tool in ADMIN_TOOLS or any(_is_for_admins(tool, str(name), value) for name, value in values.items()):
         return SCOPES
     return (READ,) if tool == "memory_health" else (READ, WRITE)
 

@@ -64,9 +64,9 @@ class TeamChecker:
 
     def access(self, token: StaticToken) -> Access:
         """The access of a static token, in the projects that exist now."""
-        given, names = token.access, self.names()
-        roles = {name: role for name, role in given.roles.items() if name in names}
-        return Access(given.user, roles, operator=given.operator)
+        access, names = token.access, self.names()
+        roles = {name: role for name, role in access.roles.items() if name in names}
+        return Access(access.user, roles, operator=access.operator)
 
     def _static(self, secret: str) -> AccessToken | None:
         token = self.token(secret)

@@ -110,7 +110,7 @@ def _fits(value: object, shape: object) -> bool:
             and all(_fits(part, shape.members.get(name, shape.every)) for name, part in value.items())
         )
     if isinstance(shape, tuple):
-        return any(_fits(value, one) for one in shape)
+        return any(_fits(value, item) for item in shape)
     if isinstance(shape, list):
         return isinstance(value, list) and all(_fits(part, shape[0]) for part in value)
     if isinstance(shape, type):

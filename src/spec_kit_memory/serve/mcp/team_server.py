@@ -176,7 +176,10 @@ class _TeamServed:
         names = access.projects
         if len(names) == 1:
             listed = await self._served(names[0], access).list_resources(ctx, params)
-            rows = [one.model_copy(update={"uri": _in_project(str(one.uri), names[0])}) for one in listed.resources]
+            rows = [
+                resource.model_copy(update={"uri": _in_project(str(resource.uri), names[0])})
+                for resource in listed.resources
+            ]
             return types.ListResourcesResult(resources=rows)
         return types.ListResourcesResult(
             resources=[
@@ -231,16 +234,16 @@ class _TeamServed:
 
     async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         access = self.access_of(ctx)
-        given = dict(params.arguments or {})
-        project = _chosen(access, given.pop("project", None))
-        got = await self._served(project, access).get_prompt(ctx, params.model_copy(update={"arguments": given}))
+        arguments = dict(params.arguments or {})
+        project = _chosen(access, arguments.pop("project", None))
+        prompt = await self._served(project, access).get_prompt(ctx, params.model_copy(update={"arguments": arguments}))
         if len(access.projects) > 1:
-            for message in got.messages:
+            for message in prompt.messages:
                 if isinstance(message.content, types.TextContent):
                     message.content.text = f"In the project {project} (give it to every tool as project): " + (
                         message.content.text
                     )
-        return got
+        return prompt
 
     async def complete(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
         access = self.access_of(ctx)
@@ -250,8 +253,8 @@ class _TeamServed:
             return types.CompleteResult(
                 completion=types.Completion(values=names[:100], total=len(names), has_more=len(names) > 100)
             )
-        given = (params.context.arguments if params.context else None) or {}
-        project = given.get("project")
+        values = (params.context.arguments if params.context else None) or {}
+        project = values.get("project")
         if project is None and len(access.projects) != 1:
             return types.CompleteResult(completion=types.Completion(values=[], total=0, has_more=False))
         return await self._served(_chosen(access, project), access).complete(ctx, params)
@@ -270,9 +273,9 @@ def _taken_out(given: Mapping[str, Any] | None) -> tuple[dict[str, Any], str | N
         raise BadParameter(f"'project' is {project!r}, and must be a name.", hint="Name one project.")
     if isinstance(projects, str):
         projects = [name.strip() for name in projects.split(",")]
-    if projects is not None and not (isinstance(projects, list) and all(isinstance(one, str) for one in projects)):
+    if projects is not None and not (isinstance(projects, list) and all(isinstance(item, str) for item in projects)):
         raise BadParameter("'projects' must be a list of names, or all.", hint='E.g. ["shop", "bank"].')
-    return arguments, (project or "").strip() or None, [one for one in projects or () if one] or None
+    return arguments, (project or "").strip() or None, [item for item in projects or () if item] or None
 
 
 def _in_project(uri: str, project: str) -> str:
