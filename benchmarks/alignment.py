@@ -110,12 +110,12 @@ def main(workspace: str) -> None:
                 silent += 1
                 continue
             others = [profiles[other] for other in profiles if other != name]
-            found = align(said, [*others, described(name, rest)], now=NOW)
-            ranks.append(next(at for at, entry in enumerate(found, start=1) if entry.folder == name))
-            family += found[0].folder == name or related(found[0].folder, name)
-            decision = decide(found)
+            results = align(said, [*others, described(name, rest)], now=NOW)
+            ranks.append(next(at for at, entry in enumerate(results, start=1) if entry.folder == name))
+            family += results[0].folder == name or related(results[0].folder, name)
+            decision = decide(results)
             outcomes[decision.outcome] += 1
-            right[decision.outcome] += (decision.folder or found[0].folder) == name
+            right[decision.outcome] += (decision.folder or results[0].folder) == name
     each = (time.process_time() - started) / max(1, len(ranks))
     total = len(ranks)
     print(

@@ -74,11 +74,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("--vectors", type=int, default=20_000)
     parser.add_argument("--questions", type=int, default=30)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     random = np.random.default_rng(5)
     centres = random.standard_normal((CENTRES, DIMENSIONS)).astype(np.float32)
-    vectors, questions = drawn(given.vectors, random, centres), drawn(given.questions, random, centres)
-    projects = random.choice(list(SHARES), size=given.vectors, p=list(SHARES.values())).tolist()
+    vectors, questions = drawn(arguments.vectors, random, centres), drawn(arguments.questions, random, centres)
+    projects = random.choice(list(SHARES), size=arguments.vectors, p=list(SHARES.values())).tolist()
     server = postgres_server.started()
     try:
         with psycopg.connect(server.url()) as connection:
@@ -92,13 +92,13 @@ def main() -> None:
                 "SELECT pg_relation_size('nearest'), pg_table_size('sample_vector'), pg_table_size('sample_halfvec')"
             ).fetchone()
             assert sizes is not None
-            print(f"{given.vectors:,} vectors: HNSW built in {built:.0f} s, {sizes[0] / 1e6:.0f} MB")
+            print(f"{arguments.vectors:,} vectors: HNSW built in {built:.0f} s, {sizes[0] / 1e6:.0f} MB")
             print(f"the table {sizes[1] / 1e6:.0f} MB, with halfvec {sizes[2] / 1e6:.0f} MB\n", flush=True)
             print(f"| | project with | p50, ms | found of the {WANTED} nearest |\n|---|---|---|---|")
             for project, share in SHARES.items():
-                exact = [set(ask(connection, "exact, float32", project, one)[1]) for one in questions]
+                exact = [set(ask(connection, "exact, float32", project, question)[1]) for question in questions]
                 for way in WAYS:
-                    answers = [ask(connection, way, project, one) for one in questions]
+                    answers = [ask(connection, way, project, question) for question in questions]
                     right = [len(best.intersection(ids)) for best, (_, ids) in zip(exact, answers, strict=True)]
                     took = statistics.median(ms for ms, _ in answers)
                     print(

@@ -77,7 +77,7 @@ class Corpus:
 
     @property
     def answered(self) -> list[Asked]:
-        return [each for each in self.own if each.right and each.right[0]]
+        return [item for item in self.own if item.right and item.right[0]]
 
 
 # --- asking ---------------------------------------------------------------------------------
@@ -98,10 +98,10 @@ def ask(workspace: Workspace, text: str, relevant: Sequence[str], places: Places
     passages = runtime.store.care.stats().passages
     rows = calibration.evidence(candidates, words, unrelated=unrelated, last_vector=last, passages=passages)
     at = {each.passage_id: place for place, each in enumerate(candidates)}
-    wanted = set(relevant)
+    expected = set(relevant)
     best = [(f.memory.path, f.matched[0]) for f in found if f.matched[0].id in at]
     right = [
-        any(first <= passage.first_line <= last and id_ in wanted for first, last, id_ in places.get(path, ()))
+        any(first <= passage.first_line <= last and id_ in expected for first, last, id_ in places.get(path, ()))
         for path, passage in best
     ]
     chosen = rows[[at[passage.id] for _, passage in best]]
@@ -111,8 +111,8 @@ def ask(workspace: Workspace, text: str, relevant: Sequence[str], places: Places
 def questions_of(folder: Path) -> list[Row]:
     if not (folder / "specs").is_dir():
         return rows_of(folder, "queries")
-    asked = [each for name in spec_questions.SETS for each in spec_questions.read_questions(name)]
-    return [{"group": folder.name, "text": each.text, "relevant": list(each.paths)} for each in asked]
+    asked = [question for name in spec_questions.SETS for question in spec_questions.read_questions(name)]
+    return [{"group": folder.name, "text": item.text, "relevant": list(item.paths)} for item in asked]
 
 
 def workspaces_of(folder: Path, options: Options) -> Iterator[tuple[str, Workspace, Places]]:
@@ -124,7 +124,7 @@ def workspaces_of(folder: Path, options: Options) -> Iterator[tuple[str, Workspa
             settings = Settings(root=root, semantic=Semantic(model="local"), watch="off")
             with Workspace(settings, embedder=CachingEmbedder(LocalEmbedder(), options.cache)) as workspace:
                 workspace.index()
-                paths = {path for each in questions_of(folder) for path in each["relevant"]}
+                paths = {path for item in questions_of(folder) for path in item["relevant"]}
                 yield folder.name, workspace, {path: [(1, sys.maxsize, path)] for path in paths}
         return
     for group, documents, _ in groups_of(folder, options):
@@ -144,15 +144,15 @@ def measure(folder: Path, others: Sequence[Path], options: Options, *, wrong: in
     corpus = Corpus(folder.name)
     chance = random.Random(folder.name)
     own = questions_of(folder)
-    foreign = [each for other in others if family(other) != family(folder) for each in _some(other, wrong, chance)]
-    groups = len({str(each["group"]) for each in own})
+    foreign = [item for other in others if family(other) != family(folder) for item in _some(other, wrong, chance)]
+    groups = len({str(item["group"]) for item in own})
     for group, workspace, places in workspaces_of(folder, options):
-        mine = [each for each in own if each["group"] == group]
+        mine = [item for item in own if item["group"] == group]
         theirs = chance.sample(foreign, max(1, len(foreign) // groups))
         print(f"  {folder.name} {group}: {len(mine)} questions, {len(theirs)} of other sets", file=sys.stderr)
         for rows, kept in ((mine, corpus.own), (theirs, corpus.wrong)):
-            asked = (ask(workspace, str(each["text"]), each["relevant"], places) for each in rows)
-            kept += [each for each in asked if each is not None]
+            asked = (ask(workspace, str(row["text"]), row["relevant"], places) for row in rows)
+            kept += [item for item in asked if item is not None]
     return corpus
 
 
@@ -175,8 +175,8 @@ def fit(corpus: Corpus) -> MatchCurve:
     """
     curve: MatchCurve | None = None
     for _ in range(ROUNDS):  # which result of a wrong corpus is its best depends on the curve
-        best = [_best(each, curve) for each in corpus.wrong]
-        rows = np.array([each.rows[0] for each in corpus.answered] + best)
+        best = [_best(item, curve) for item in corpus.wrong]
+        rows = np.array([item.rows[0] for item in corpus.answered] + best)
         right = np.arange(len(rows)) < len(corpus.answered)
         share = np.where(right, 1 / right.sum(), 1 / (~right).sum()) * len(rows) / 2
         curve = _logistic(rows, right.astype(np.float64), share)
@@ -215,8 +215,8 @@ def _logistic(rows: Floats, right: Floats, share: Floats) -> MatchCurve:
 
 
 def figures(corpus: Corpus, curve: MatchCurve) -> dict[str, Any]:
-    first = [_matches(each, curve)[0] for each in corpus.answered]
-    best = [max(_matches(each, curve)) for each in corpus.wrong]
+    first = [_matches(item, curve)[0] for item in corpus.answered]
+    best = [max(_matches(item, curve)) for item in corpus.wrong]
     return {
         "corpus": corpus.name,
         "questions": len(corpus.own),
@@ -240,7 +240,7 @@ def _share(numbers: Sequence[float], test: Any) -> float | None:
 def tenths(corpora: Sequence[Corpus], curve: MatchCurve, *, first: int = FIRST) -> list[tuple[int, int]]:
     """For each tenth of match how many of the first results there were, and how many of them were right."""
     counts: dict[int, list[int]] = defaultdict(lambda: [0, 0])
-    for asked in (each for corpus in corpora for each in corpus.own):
+    for asked in (item for corpus in corpora for item in corpus.own):
         for match, right in zip(_matches(asked, curve)[:first], asked.right[:first], strict=True):
             counts[min(9, int(match * 10))][0] += 1
             counts[min(9, int(match * 10))][1] += right
@@ -253,18 +253,18 @@ def show(corpora: Sequence[Corpus], curve: MatchCurve, title: str) -> None:
         f"offset {curve.offset}"
     )
     print(f"  {'corpus':14}{'answered':>9}{'>= 0.5':>8}{'median':>8}{'wrong':>8}{'<= 0.3':>8}{'median':>8}")
-    for each in (figures(corpus, curve) for corpus in corpora):
-        answered, wrong = each["answered at least 0.5"], each["wrong at most 0.3"]
+    for item in (figures(corpus, curve) for corpus in corpora):
+        answered, wrong = item["answered at least 0.5"], item["wrong at most 0.3"]
         print(
-            f"  {each['corpus']:14}{each['answered']:9}{_number(answered):>8}{_number(each['median answered']):>8}"
-            f"{each['wrong']:8}{_number(wrong):>8}{_number(each['median wrong']):>8}"
+            f"  {item['corpus']:14}{item['answered']:9}{_number(answered):>8}{_number(item['median answered']):>8}"
+            f"{item['wrong']:8}{_number(wrong):>8}{_number(item['median wrong']):>8}"
         )
     for first, what in ((1, "first results"), (FIRST, f"first {FIRST} results")):
         print(f"  share of the {what} that is right, by tenth of match; then how many there were")
         for name, some in (*((corpus.name, [corpus]) for corpus in corpora), ("all", corpora)):
             shares = tenths(some, curve, first=first)
-            told = "".join(f"{right / count:6.2f}" if count >= 10 else "     -" for count, right in shares)
-            print(f"  {name:14}{told}")
+            text = "".join(f"{right / count:6.2f}" if count >= 10 else "     -" for count, right in shares)
+            print(f"  {name:14}{text}")
         print(f"  {'':14}" + "".join(f"{count:6}" for count, _ in tenths(corpora, curve, first=first)))
 
 
@@ -278,16 +278,16 @@ def main() -> None:
     parser.add_argument("--wrong", type=int, default=40, help="questions of each other set for a corpus")
     parser.add_argument("--cache", type=Path, default=default_folder())
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    options = Options(cache=given.cache)
-    corpora = [measure(folder, given.folders, options, wrong=given.wrong) for folder in given.folders]
+    arguments = parser.parse_args()
+    options = Options(cache=arguments.cache)
+    corpora = [measure(folder, arguments.folders, options, wrong=arguments.wrong) for folder in arguments.folders]
     fitted, shipped = fit(corpora[0]), calibration.CURVES[LocalEmbedder.name]
     show(corpora, shipped, "the product's curve")
     print(f"fitted on {corpora[0].name} now: {tuple(fitted)}")
-    if given.json:
+    if arguments.json:
         told: dict[str, Any] = {"curve": shipped._asdict(), "fitted": fitted._asdict()}
-        told |= {"corpora": [figures(each, shipped) for each in corpora], "tenths": tenths(corpora, shipped)}
-        given.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        told |= {"corpora": [figures(item, shipped) for item in corpora], "tenths": tenths(corpora, shipped)}
+        arguments.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -68,12 +68,12 @@ def table(outcomes: list[Outcome], kinds: list[str]) -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     for kind in [*kinds, "all"]:
-        some = [one for one in outcomes if kind in (one.kind, "all")]
-        reads: Counter[str] = sum((one.before for one in some), Counter())
+        some = [outcome for outcome in outcomes if kind in (outcome.kind, "all")]
+        reads: Counter[str] = sum((item.before for item in some), Counter())
         cells: list[str | int] = [
             kind, len(some), reads["right"], reads["damaged"], reads["wrong"] + reads["without advice"],
-            sum(not one.failed for one in some), sum(set(one.after) == {"right"} for one in some),
-            sum(one.lost for one in some),
+            sum(not item.failed for item in some), sum(set(item.after) == {"right"} for item in some),
+            sum(item.lost for item in some),
         ]  # fmt: skip
         lines.append(f"| {' | '.join(f'{cell:,}' if isinstance(cell, int) else str(cell) for cell in cells)} |")
     return "\n".join(lines)
@@ -84,21 +84,24 @@ def main() -> int:
     parser.add_argument("--kinds", default=",".join(rich.DAMAGE), help="comma-separated")
     parser.add_argument("--pages", type=int, default=3, help="of each object, at most")
     parser.add_argument("--only", help="one table or index")
-    given = parser.parse_args()
-    kinds = given.kinds.split(",")
+    arguments = parser.parse_args()
+    kinds = arguments.kinds.split(",")
     outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory() as place:
         whole = rich.make(Path(place).resolve() / "work")
         for name, pages in rich.pages_of(rich.index_of(whole)).items():
-            if given.only in (None, name):
+            if arguments.only in (None, name):
                 chosen = rich.chosen_pages(pages)
-                for page in dict.fromkeys((chosen[0], chosen[-1], *chosen[1 : given.pages - 1])):
+                for page in dict.fromkeys((chosen[0], chosen[-1], *chosen[1 : arguments.pages - 1])):
                     outcomes += [run(whole, Path(place), name, page, kind) for kind in kinds]
-    for one in outcomes:
-        if not one.is_right or one.before["wrong"]:
-            print(f"{one.name} page {one.page} {one.kind}: {dict(one.before)} {dict(one.after)} {one.failed}")
+    for outcome in outcomes:
+        if not outcome.is_right or outcome.before["wrong"]:
+            print(
+                f"{outcome.name} page {outcome.page} {outcome.kind}:"
+                f" {dict(outcome.before)} {dict(outcome.after)} {outcome.failed}"
+            )
     print(table(outcomes, kinds))
-    return 0 if all(one.is_right for one in outcomes) else 1
+    return 0 if all(item.is_right for item in outcomes) else 1
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def token_mean() -> np.ndarray:
 def unrelated() -> np.ndarray:
     """The recipe of model/unrelated.npy: texts of our own about anything, as notes, chats and abstracts have them."""
     lines = UNRELATED.read_text(encoding="utf-8").splitlines()
-    return np.array([each.vector for each in local.LocalEmbedder().embed_documents(lines)], dtype="<f2")
+    return np.array([document.vector for document in local.LocalEmbedder().embed_documents(lines)], dtype="<f2")
 
 
 def bare_runs(batch: int, threads: int, passages: list[str]) -> Callable[[], None]:
@@ -80,7 +80,7 @@ def bare_runs(batch: int, threads: int, passages: list[str]) -> Callable[[], Non
     session = onnxruntime.InferenceSession(
         str(local.MODEL_FOLDER / "model.onnx"), options, providers=["CPUExecutionProvider"]
     )
-    feeds = list(_feeds(sorted((each.ids for each in tokenizer.encode_batch(passages)), key=len), batch))
+    feeds = list(_feeds(sorted((item.ids for item in tokenizer.encode_batch(passages)), key=len), batch))
 
     def run() -> None:
         for feed in feeds:

@@ -251,8 +251,8 @@ def crowd(place: str | Path, seconds: int) -> dict[str, float]:
         assert process.stdin
         process.stdin.write("go\n")
         process.stdin.flush()
-    reads = [one for process in readers for one in answered(process)["times"]]
-    writes = [one for process in writers for one in answered(process)["times"]]
+    reads = [item for process in readers for item in answered(process)["times"]]
+    writes = [item for process in writers for item in answered(process)["times"]]
     found = {"reads": len(reads) / seconds, "read p95": spread(reads)[1]}
     return found | {"writes": len(writes) / seconds, "write p95": spread(writes)[1]}
 
@@ -393,14 +393,14 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=200)
     parser.add_argument("--seconds", type=int, default=10, help="of readers beside writers; 0: not at all")
     parser.add_argument("--verbs", type=int, default=20_000, help="passages that are not written in bulk")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     started, load, measured = time.perf_counter(), os.getloadavg()[0], {}
-    for passages in sorted(set(given.passages)):
-        measured[passages] = measure(passages, given.questions, given.seconds, given.verbs)
+    for passages in sorted(set(arguments.passages)):
+        measured[passages] = measure(passages, arguments.questions, arguments.seconds, arguments.verbs)
         show(measured)  # each time: a later size may fail for want of room
     if len(measured) > 1:
         show_growth(measured)
-    show_differences(measured, given.questions, given.verbs)
+    show_differences(measured, arguments.questions, arguments.verbs)
     took = time.perf_counter() - started
     print(
         f"\n{took:.0f} s on {os.cpu_count()} cores; load before {load:.1f}, after {os.getloadavg()[0]:.1f}", flush=True

@@ -26,11 +26,11 @@ def table(rows: dict[str, dict[str, Tried]], kinds: list[str]) -> str:
     total, wrong = dict.fromkeys(kinds, 0), 0
     for name, tried in rows.items():
         points = [tried[kind].points for kind in kinds]
-        problems = sum(len(one.problems) for one in tried.values())
+        problems = sum(len(value.problems) for value in tried.values())
         wrong += problems
         for kind in kinds:
             total[kind] += tried[kind].points
-        calls = max(one.calls for one in tried.values())
+        calls = max(value.calls for value in tried.values())
         cells = " | ".join(f"{count:,}" for count in points)
         lines.append(f"| {name} | {calls} | {cells} | {sum(points):,} | {problems} |")
     cells = " | ".join(f"{total[kind]:,}" for kind in kinds)
@@ -46,9 +46,9 @@ def main() -> None:
     parser.add_argument(
         "--folder", type=Path, default=None, help="where the workspaces are made; a disk in memory is fast"
     )
-    asked = parser.parse_args()
-    kinds, names = asked.kind or list(KINDS), asked.operation or list(OPERATIONS)
-    place = Path(tempfile.mkdtemp(prefix="skm-faults-", dir=asked.folder)).resolve()
+    arguments = parser.parse_args()
+    kinds, names = arguments.kind or list(KINDS), arguments.operation or list(OPERATIONS)
+    place = Path(tempfile.mkdtemp(prefix="skm-faults-", dir=arguments.folder)).resolve()
     rows: dict[str, dict[str, Tried]] = {}
     started = time.monotonic()
     try:
@@ -56,17 +56,17 @@ def main() -> None:
             ready = sweep.prepare(name, place / f"operation-{number}")
             rows[name] = {}
             for kind in kinds:
-                tried = sweep.sweep(ready, kind, sweep.every(asked.every), place / "tried")
+                tried = sweep.sweep(ready, kind, sweep.every(arguments.every), place / "tried")
                 rows[name][kind] = tried
                 for problem in tried.problems:
                     print(problem, flush=True)
-            points = sum(one.points for one in rows[name].values())
+            points = sum(value.points for value in rows[name].values())
             print(f"{name}: {points:,} faults, {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
     finally:
         sweep.close_looker()
         shutil.rmtree(place)
     print(table(rows, kinds))
-    sys.exit(1 if any(one.problems for tried in rows.values() for one in tried.values()) else 0)
+    sys.exit(1 if any(value.problems for tried in rows.values() for value in tried.values()) else 0)
 
 
 if __name__ == "__main__":

@@ -50,14 +50,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("workspace", type=Path, metavar="WORKSPACE_DIR")
     parser.add_argument("--model", action="store_true", help="embed with the bundled model, by the clock")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         root = Path(place).resolve() / "copy"
-        shutil.copytree(given.workspace, root, ignore=shutil.ignore_patterns(".spec-kit-memory"))
-        embedder = Counted(LocalEmbedder() if given.model else HashingEmbedder(), by_clock=given.model)
-        settings = Settings(root=root, semantic=Semantic(model="local" if given.model else "hashing"), watch="off")
+        shutil.copytree(arguments.workspace, root, ignore=shutil.ignore_patterns(".spec-kit-memory"))
+        embedder = Counted(LocalEmbedder() if arguments.model else HashingEmbedder(), by_clock=arguments.model)
+        settings = Settings(root=root, semantic=Semantic(model="local" if arguments.model else "hashing"), watch="off")
         with Workspace(settings, embedder=embedder) as workspace:  # type: ignore[arg-type]
-            _run(workspace, embedder, by_clock=given.model)
+            _run(workspace, embedder, by_clock=arguments.model)
 
 
 def _run(workspace: Workspace, embedder: Counted, *, by_clock: bool) -> None:

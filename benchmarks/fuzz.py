@@ -111,7 +111,7 @@ def readers(scratch: Path) -> dict[str, Callable[[bytes], None]]:
         read_arguments(TOOLS[raw[0] % len(TOOLS)] if raw else TOOLS[0], said if isinstance(said, dict) else {})
 
     made = (document, front, question, session, configuration, transcript, checkpoint, host_json, host_toml, call)
-    return {each.__name__: each for each in made}
+    return {item.__name__: item for item in made}
 
 
 def plain(raw: bytes) -> str:
@@ -162,10 +162,10 @@ def seconds(read: Callable[[bytes], None], raw: bytes) -> float:
 
 def seeds(names: list[str], folder: Path, more: Path | None) -> int:
     """Real files and small examples, each for every reader that could meet it."""
-    found = [path for pattern in SEEDED_FILES for path in ROOT.glob(pattern) if path.is_file()]
+    results = [path for pattern in SEEDED_FILES for path in ROOT.glob(pattern) if path.is_file()]
     others = sorted(path for path in more.rglob("*.md") if path.is_file()) if more else []
-    found += random.Random(7).sample(others, min(MOST_SEEDS, len(others)))
-    texts = [path.read_bytes()[:MOST_BYTES] for path in found]
+    results += random.Random(7).sample(others, min(MOST_SEEDS, len(others)))
+    texts = [path.read_bytes()[:MOST_BYTES] for path in results]
     for at, text in enumerate(texts):
         (folder / f"seed-{at}").write_bytes(bytes([at % 3]) + text)
     count = len(texts)
@@ -222,8 +222,8 @@ def fuzz_here(corpus: Path, *, options: list[str]) -> None:
     atheris = importlib.import_module("atheris")
     scratch = Path(tempfile.mkdtemp(prefix="skm-fuzz-")).resolve()
     with atheris.instrument_imports(include=["spec_kit_memory", "yaml"]):
-        known = list(readers(scratch).values())
-    atheris.Setup([sys.argv[0], *options, str(corpus)], one_input(known))
+        listing = list(readers(scratch).values())
+    atheris.Setup([sys.argv[0], *options, str(corpus)], one_input(listing))
     atheris.Fuzz()
 
 
@@ -267,7 +267,7 @@ def run(*, minutes: float, seed: int, corpus: Path, found: Path, more: Path | No
 def executed(log: str) -> int:
     """How many inputs a run tried: its final figure, or the last one that it reported."""
     final = re.findall(r"stat::number_of_executed_units:\s*(\d+)", log)
-    return int(final[-1]) if final else max((int(each) for each in re.findall(r"^#(\d+)\t", log, re.M)), default=0)
+    return int(final[-1]) if final else max((int(text) for text in re.findall(r"^#(\d+)\t", log, re.M)), default=0)
 
 
 def last_error(log: str) -> str:
@@ -286,15 +286,15 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, default=Path("build/fuzz/corpus"))
     parser.add_argument("--found", type=Path, default=Path("build/fuzz/found"))
     parser.add_argument("--seeds", type=Path, help="a folder of markdown files to start from as well")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     if importlib.util.find_spec("atheris") is None:
         parser.exit(2, "atheris is not installed: pip install atheris (Linux and macOS, Python 3.11 to 3.13)\n")
     report = run(
-        minutes=given.minutes,
-        seed=given.seed,
-        corpus=given.corpus.absolute(),
-        found=given.found.absolute(),
-        more=given.seeds,
+        minutes=arguments.minutes,
+        seed=arguments.seed,
+        corpus=arguments.corpus.absolute(),
+        found=arguments.found.absolute(),
+        more=arguments.seeds,
     )
     print(json.dumps(report, indent=2))
 

@@ -93,9 +93,9 @@ def build(root: Path, memories: int) -> str:
                     for one, row in zip(work, vectors, strict=True)
                 }
             )
-    said = f"{store.care.stats().passages} passages"
+    text = f"{store.care.stats().passages} passages"
     store.close()
-    return said
+    return text
 
 
 def settings_of(root: Path) -> Settings:
@@ -215,9 +215,9 @@ def measured(work: Callable[..., str], *arguments: Any) -> Measured:
     process = spawn.Process(target=_timed, args=(work, arguments, send))
     process.start()
     send.close()
-    found: Measured = receive.recv()
+    results: Measured = receive.recv()
     process.join()
-    return found
+    return results
 
 
 def main() -> None:
@@ -225,27 +225,30 @@ def main() -> None:
     parser.add_argument("--memories", type=int, default=10_000)
     parser.add_argument("--entries", type=int, default=100_000)
     parser.add_argument("--links", type=int, default=100_000)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     print(f"{'what':<34} {'seconds':>8} {'of CPU':>8} {'peak MB':>8}  result")
     with tempfile.TemporaryDirectory(prefix="skm-lifecycle-") as folder:
         root, fresh = Path(os.path.realpath(folder)) / "one", Path(os.path.realpath(folder)) / "two"
-        show("build the workspace", build, root, given.memories)
+        show("build the workspace", build, root, arguments.memories)
         show("checkpoint create", create, root)
         show("checkpoint diff", compare, root)
         show("restore, all the same", restore_same, root)
         shutil.copytree(root / ".spec-kit-memory" / "checkpoints", fresh / ".spec-kit-memory" / "checkpoints")
         show("restore into an empty index", restore_empty, fresh)
         show("search as of a date, first time", past, root)
-        show("(writing ledger entries)", fill_ledger, root, given.entries)
+        show("(writing ledger entries)", fill_ledger, root, arguments.entries)
         show("ledger verify", verify, root)
-        show("(writing links)", fill_links, root, given.links, given.memories)
+        show("(writing links)", fill_links, root, arguments.links, arguments.memories)
         show("why, 3 steps", lineage, root, 3)
         show("why, 10 steps", lineage, root, 10)
 
 
 def show(name: str, work: Callable[..., str], *arguments: Any) -> None:
-    found = measured(work, *arguments)
-    print(f"{name:<34} {found.seconds:8.2f} {found.cpu_seconds:8.2f} {found.peak_mb:8.0f}  {found.said}", flush=True)
+    results = measured(work, *arguments)
+    print(
+        f"{name:<34} {results.seconds:8.2f} {results.cpu_seconds:8.2f} {results.peak_mb:8.0f}  {results.said}",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ def entries(count: int) -> Iterator[Entry]:
             source=Source.MEMORY,
             spec_folder=folder,
             attributes=Attributes(
-                title=f"Memory {number}", created_at=NOW.at, triggers=tuple(f"phrase number {one}" for one in named)
+                title=f"Memory {number}", created_at=NOW.at, triggers=tuple(f"phrase number {item}" for item in named)
             ),
             document=Document(text=text, title=f"Memory {number}", front=FrontMatter(), body_first_line=1),
             passages=tuple(
@@ -162,7 +162,7 @@ def asked(root: Path) -> dict[str, float]:
         found["list, last page of 100"] = _median(lambda: workspace.list(limit=100, offset=last))
         found["stats"] = _median(workspace.stats)
         found["context"] = _median(lambda: workspace.context("a phrase number 77", spec_folder=FOLDER))
-        saves = [_ms(_took(lambda said=said: _save(workspace, said))) for said in queries[:5]]  # type: ignore[misc]
+        saves = [_ms(_took(lambda said=query: _save(workspace, said))) for query in queries[:5]]  # type: ignore[misc]
         found["save, first of a process"], found["save"] = saves[0], sorted(saves[1:])[2]
         found["search after a save"] = _ms(_took(lambda: workspace.search("saved at the edge")))
         found["scan, nothing changed"] = _ms(_took(lambda: workspace.index(embed=False)))
@@ -332,19 +332,19 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=("sizes", "things"), default=["things", "sizes"])
     parser.add_argument("--keep", type=Path, help="where to build; what is there already is used again")
     parser.add_argument("--ask", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.ask:
-        print(json.dumps(asked(given.ask)))
+    arguments = parser.parse_args()
+    if arguments.ask:
+        print(json.dumps(asked(arguments.ask)))
         return
     with tempfile.TemporaryDirectory() as temporary:
-        keep = given.keep or Path(temporary)
+        keep = arguments.keep or Path(temporary)
         keep.mkdir(parents=True, exist_ok=True)
-        if "things" in given.only:
+        if "things" in arguments.only:
             phrases()
             single_files(keep)
             folders(keep)
-        if "sizes" in given.only:
-            sizes(given.sizes, keep)
+        if "sizes" in arguments.only:
+            sizes(arguments.sizes, keep)
 
 
 if __name__ == "__main__":

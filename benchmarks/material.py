@@ -61,7 +61,7 @@ def sentences(folder: Path | None = None) -> list[str]:
 
 def _pages(folder: Path | None) -> list[Path]:
     folders = [folder] if folder else [ROOT / "docs", ROOT / "examples", CORPUS]
-    return sorted(path for each in folders for path in each.rglob("*.md"))
+    return sorted(path for item in folders for path in item.rglob("*.md"))
 
 
 def questions() -> list[str]:
@@ -93,10 +93,10 @@ def memory_text(source: Sequence[str], number: int, *, phrases: int, sections: i
 
 
 def _phrases(source: Sequence[str], number: int, count: int) -> Iterator[str]:
-    for each in range(count):
-        chance = random.Random(f"{number}/{each}")
+    for item in range(count):
+        chance = random.Random(f"{number}/{item}")
         words = re.findall(r"[a-z]{3,}", chance.choice(source).lower())[:2] or ["note"]
-        yield f"{' '.join(words)} {number * count + each}"
+        yield f"{' '.join(words)} {number * count + item}"
 
 
 def entries(source: Sequence[str], count: int) -> Iterator[Entry]:
@@ -139,7 +139,7 @@ def build(root: Path, source: Sequence[str], count: int, embedder: Embedder) -> 
     with store.bulk():
         for entry in entries(source, count):
             store.documents.put(entry, change)
-            words |= {each.hash: embedded(each.headings, each.text) for each in entry.passages}
+            words |= {passage.hash: embedded(passage.headings, passage.text) for passage in entry.passages}
         store.vectors.use_model(embedder.name, embedder.dimensions, embedder.weights_hash)
         put_vectors(store, words, embedder)
     stats = store.care.stats()
@@ -149,9 +149,9 @@ def build(root: Path, source: Sequence[str], count: int, embedder: Embedder) -> 
 
 def put_vectors(store: Index, words: Mapping[str, str], embedder: Embedder) -> None:
     hashes = list(words)
-    made = embedder.embed_documents([words[each] for each in hashes[:EMBEDDED]])
-    base: npt.NDArray[np.float32] = np.array([each.vector for each in made], np.float32)
-    states = [each.states for each in made]
+    made = embedder.embed_documents([words[hash_] for hash_ in hashes[:EMBEDDED]])
+    base: npt.NDArray[np.float32] = np.array([item.vector for item in made], np.float32)
+    states = [item.states for item in made]
     chance = np.random.default_rng(1)
     for start in range(0, len(hashes), 2_000):
         page = hashes[start : start + 2_000]

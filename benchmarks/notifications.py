@@ -50,22 +50,22 @@ def main() -> None:
     parser.add_argument("--writers", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--rounds", type=int, default=3, help="of both, alternating")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     load = os.getloadavg()[0]
     server = postgres_server.started(settings=postgres_server.DEFAULTS)
     try:
         server.execute("CREATE TABLE row (id INT PRIMARY KEY, count INT NOT NULL DEFAULT 0)")
-        server.execute(f"INSERT INTO row SELECT generate_series(0, {given.writers - 1})")
+        server.execute(f"INSERT INTO row SELECT generate_series(0, {arguments.writers - 1})")
         taken: dict[str, list[float]] = {name: [] for name in WAYS}
-        for _ in range(given.rounds):
+        for _ in range(arguments.rounds):
             for name, statement in WAYS.items():
-                taken[name] += commits(server, statement, given.writers, given.seconds)
+                taken[name] += commits(server, statement, arguments.writers, arguments.seconds)
     finally:
         postgres_server.ended(server)
-    print(f"| {given.writers} writers, each of its own project | commits a second | p50, ms | p95, ms |")
+    print(f"| {arguments.writers} writers, each of its own project | commits a second | p50, ms | p95, ms |")
     print("|---|---|---|---|")
     for name, times in taken.items():
-        each = len(times) / (given.rounds * given.seconds)
+        each = len(times) / (arguments.rounds * arguments.seconds)
         print(
             f"| {name} | {each:,.0f} | {statistics.median(times):.1f} | {statistics.quantiles(times, n=20)[18]:.1f} |"
         )

@@ -96,8 +96,8 @@ def main() -> None:
             started = time.perf_counter()
             print(f"{workspace.index().summary} in {time.perf_counter() - started:.0f} s")
             started = time.perf_counter()
-            found = workspace.care(health=False)
-            print(f"all compared once in {time.perf_counter() - started:.1f} s: {found.counts}")
+            results = workspace.care(health=False)
+            print(f"all compared once in {time.perf_counter() - started:.1f} s: {results.counts}")
             numbered = (f"{question} {number}" for number, question in enumerate(itertools.cycle(questions())))
             with served(workspace) as client:
                 measure(client, pages(numbered, itertools.cycle(range(1, options.memories, 37))), options.times)

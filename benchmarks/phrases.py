@@ -75,16 +75,16 @@ def report(name: str, cases: list[Case], shared: Counter[str]) -> None:
     for case in cases:
         body = "\n".join(line for line in case.lines if shared[line.strip()] < SHARED_BY)
         started = time.process_time()
-        found = [stems(phrase) for phrase in extract(body, spec_folder=case.folder)]
+        results = [stems(phrase) for phrase in extract(body, spec_folder=case.folder)]
         seconds.append(time.process_time() - started)
-        every = frozenset().union(*found)
+        every = frozenset().union(*results)
         occurring = Matcher(enumerate(case.given)).match(body)
         there += len(occurring)
         for phrase in case.given:
             words = stems(phrase)
             total += 1
-            same += words in found
-            near += any(2 * len(words & other) >= len(words | other) for other in found)
+            same += words in results
+            near += any(2 * len(words & other) >= len(words | other) for other in results)
             covered += len(words & every) / len(words)
     if not total:
         print(f"{name}: none")

@@ -87,8 +87,10 @@ def main() -> None:
     parser.add_argument("datasets", nargs="+", type=Path, metavar="DATASET_DIR")
     parser.add_argument("--cache", type=Path, default=default_folder(), help="where embeddings are kept between runs")
     parser.add_argument("--most", type=int, help="ask only the first so many questions")
-    given = parser.parse_args()
-    sets = {folder.name: run(folder, Options(cache=given.cache, most=given.most)) for folder in given.datasets}
+    arguments = parser.parse_args()
+    sets = {
+        folder.name: run(folder, Options(cache=arguments.cache, most=arguments.most)) for folder in arguments.datasets
+    }
     print("| | " + " | ".join(sets) + " |\n|---|" + "---|" * len(sets))
     for name in PIECES:
         cells = [

@@ -56,7 +56,9 @@ def rows_of(folder: Path, name: str) -> list[Row]:
 def front_of(questions: Sequence[str]) -> str:
     """Front matter that says which questions a file answers."""
     return (
-        "".join(["---\nquestions:\n", *(f"  - {json.dumps(one)}\n" for one in questions), "---\n"]) if questions else ""
+        "".join(["---\nquestions:\n", *(f"  - {json.dumps(question)}\n" for question in questions), "---\n"])
+        if questions
+        else ""
     )
 
 
@@ -191,12 +193,12 @@ class Shelf:
         starts: list[tuple[int, str]] = []
         for turn in turns:
             opening = _opening(turn)
-            found = next((n for n in range(at, len(lines)) if lines[n].replace(" ", "").startswith(opening)), None)
-            if found is None:
+            results = next((n for n in range(at, len(lines)) if lines[n].replace(" ", "").startswith(opening)), None)
+            if results is None:
                 self.unmapped += 1
                 continue
-            starts.append((found + 1, str(turn["id"])))
-            at = found + 1
+            starts.append((results + 1, str(turn["id"])))
+            at = results + 1
         for (first, id_), (following, _) in zip(starts, [*starts[1:], (len(lines) + 2, "")], strict=True):
             self._places[path].append((first, following - 1, id_))
 
@@ -359,18 +361,31 @@ def main() -> None:
     parser.add_argument("--most", type=int, help="ask only the first so many questions")
     parser.add_argument("--questions", type=Path, help="questions of the documents' own: lines of {id, questions[]}")
     parser.add_argument("--json", action="store_true")
-    given = parser.parse_args()
-    prior = {name: float(number) for name, number in (pair.split("=", 1) for pair in given.role_prior)}
-    lines = given.questions.read_text(encoding="utf-8").splitlines() if given.questions else []
+    arguments = parser.parse_args()
+    prior = {name: float(number) for name, number in (pair.split("=", 1) for pair in arguments.role_prior)}
+    lines = arguments.questions.read_text(encoding="utf-8").splitlines() if arguments.questions else []
     own = {row["id"]: row["questions"] for row in map(json.loads, lines)}
-    also = read_also(given.also)
-    options = Options(given.mode, given.fusion, prior, given.cache, given.most, own, also, helped_only=given.helped)
-    for folder in given.datasets:
+    also = read_also(arguments.also)
+    options = Options(
+        arguments.mode,
+        arguments.fusion,
+        prior,
+        arguments.cache,
+        arguments.most,
+        own,
+        also,
+        helped_only=arguments.helped,
+    )
+    for folder in arguments.datasets:
         figures = run(folder, options)
-        if given.run:
-            target = given.run if len(given.datasets) == 1 else given.run.with_name(f"{folder.name}-{given.run.name}")
+        if arguments.run:
+            target = (
+                arguments.run
+                if len(arguments.datasets) == 1
+                else arguments.run.with_name(f"{folder.name}-{arguments.run.name}")
+            )
             target.write_text("".join(json.dumps(row) + "\n" for row in figures.run), encoding="utf-8")
-        if given.json:
+        if arguments.json:
             print(json.dumps(figures.as_json()))
         else:
             show(figures)

@@ -11,15 +11,15 @@ MEASURES = ("recall@5", "recall@10", "any@5", "all@10", "ndcg@10", "mrr")
 
 def measure(relevant: Collection[str], ranked: Sequence[str]) -> dict[str, float]:
     """One question. `relevant` is not empty; a document counts once, at its best place."""
-    wanted, order = set(relevant), list(dict.fromkeys(ranked))
-    ideal = sum(1 / math.log2(place + 2) for place in range(min(10, len(wanted))))
-    gained = sum(1 / math.log2(place + 2) for place, document in enumerate(order[:10]) if document in wanted)
-    first = next((place for place, document in enumerate(order) if document in wanted), None)
+    expected, order = set(relevant), list(dict.fromkeys(ranked))
+    ideal = sum(1 / math.log2(place + 2) for place in range(min(10, len(expected))))
+    gained = sum(1 / math.log2(place + 2) for place, document in enumerate(order[:10]) if document in expected)
+    first = next((place for place, document in enumerate(order) if document in expected), None)
     return {
-        "recall@5": len(wanted & set(order[:5])) / len(wanted),
-        "recall@10": len(wanted & set(order[:10])) / len(wanted),
-        "any@5": float(bool(wanted & set(order[:5]))),
-        "all@10": float(wanted <= set(order[:10])),
+        "recall@5": len(expected & set(order[:5])) / len(expected),
+        "recall@10": len(expected & set(order[:10])) / len(expected),
+        "any@5": float(bool(expected & set(order[:5]))),
+        "all@10": float(expected <= set(order[:10])),
         "ndcg@10": gained / ideal,
         "mrr": 0.0 if first is None else 1 / (first + 1),
     }

@@ -126,10 +126,11 @@ def main() -> None:
         started = time.perf_counter()
         verdicts = [judge(case) for case in cases(name)]
         took = time.perf_counter() - started
-        got = share(verdicts)
+        actual = share(verdicts)
         print(
-            f"| {name} | {got.secrets} | {got.kinds} | {100 * got.found:.1f} % | {100 * got.surroundings_kept:.1f} % "
-            f"| {got.harmless} | {100 * got.wrongly_redacted:.1f} % |   {1000 * took:.0f} ms"
+            f"| {name} | {actual.secrets} | {actual.kinds} | {100 * actual.found:.1f} % "
+            f"| {100 * actual.surroundings_kept:.1f} % | {actual.harmless} "
+            f"| {100 * actual.wrongly_redacted:.1f} % |   {1000 * took:.0f} ms"
         )
         if arguments.show:
             _show(verdicts)

@@ -71,8 +71,8 @@ def saved(sentences: list[str], chance: random.Random, *, count: int, words: int
     other = data | {"sessionSummary": ". ".join([*said[:-1], said[-1].rpartition(" ")[0] + " otherwise"])}
     when = datetime(2026, 1, 1, 12, 0)
     first, second = (
-        session_document.render(session_document.read(one), now_local=when, spec_folder="001-core").text
-        for one in (data, other)
+        session_document.render(session_document.read(item), now_local=when, spec_folder="001-core").text
+        for item in (data, other)
     )
     return first, second
 
@@ -104,8 +104,8 @@ def main() -> None:
     seconds = time.perf_counter() - start
     print(f"{len(texts)} files, {sum(map(len, texts)) / seconds / 1e6:.1f} million characters a second")
     unlike(paths, signatures, args.pairs, chance)
-    sentences = [each for text in chance.sample(texts, min(300, len(texts))) for each in _BETWEEN.split(text)]
-    sentences = [each for each in sentences if 6 <= len(each.split()) <= 40]
+    sentences = [part for text in chance.sample(texts, min(300, len(texts))) for part in _BETWEEN.split(text)]
+    sentences = [sentence for sentence in sentences if 6 <= len(sentence.split()) <= 40]
     for edits in range(1, 6):
         places = [chance.randrange(len(texts)) for _ in range(args.copies)]
         copies = [signature(near_copy(texts[place], edits, sentences, chance)) for place in places]

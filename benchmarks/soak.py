@@ -196,14 +196,14 @@ class Server:
                 self.end()
                 raise KilledError
             try:
-                said = json.loads(line)
+                data = json.loads(line)
             except ValueError:
                 self._soak.fault(f"a server printed what is not the protocol: {line[:200]!r}")
                 continue
-            if said.get("id") == number:
-                if "error" in said:
-                    self._soak.fault(f"protocol error: {said['error']}")
-                result: dict[str, Any] = said.get("result", {})
+            if data.get("id") == number:
+                if "error" in data:
+                    self._soak.fault(f"protocol error: {data['error']}")
+                result: dict[str, Any] = data.get("result", {})
                 return result
 
     def _hung(self, method: str, params: Mapping[str, Any]) -> None:
@@ -230,11 +230,11 @@ def command(soak: Soak, *arguments: str) -> dict[str, Any]:
     if b"Traceback" in problems:
         soak.fault(f"a command died by itself: {problems.decode(errors='replace')[-500:]}")
     try:
-        said = json.loads(out)
+        data = json.loads(out)
     except ValueError:
         soak.fault(f"a command did not print JSON: {arguments[0]}: {out[:200]!r} {problems[-300:]!r}")
         return {"isError": True, "structuredContent": {"code": "E025"}}
-    return {"isError": process.returncode != 0, "structuredContent": said.get("error", said)}
+    return {"isError": process.returncode != 0, "structuredContent": data.get("error", data)}
 
 
 # --- those who write ---------------------------------------------------------------------
@@ -279,8 +279,8 @@ class Writer:
                 self._soak.failed(f"{self._name} {tool} {str(arguments)[:120]}", content)
                 raise RefusedError(str(content.get("code")))
             return None
-        found: dict[str, Any] = content["data"]
-        return found
+        data: dict[str, Any] = content["data"]
+        return data
 
     def _changed(
         self,
@@ -335,10 +335,10 @@ class Writer:
         query = kept.sign if kept else self._chance.choice(WORDS)
         began = time.monotonic()
         with contextlib.suppress(RefusedError):
-            found = self._asked("memory_search", {"query": query, "limit": 5})
+            results = self._asked("memory_search", {"query": query, "limit": 5})
             self._soak.counts["searches"] += 1
-            if kept and found is not None:
-                titles = [str(row["title"]) for row in found.get("results", []) if row.get("id") == kept.id]
+            if kept and results is not None:
+                titles = [str(row["title"]) for row in results.get("results", []) if row.get("id") == kept.id]
                 self._noted_read(kept, began, titles[0] if titles else ABSENT)
 
     def _load(self) -> None:
@@ -347,9 +347,9 @@ class Writer:
             return
         began = time.monotonic()
         with contextlib.suppress(RefusedError):
-            found = self._asked("memory_load", {"memoryId": kept.id}, expected=NOT_THERE)
+            results = self._asked("memory_load", {"memoryId": kept.id}, expected=NOT_THERE)
             self._soak.counts["loads"] += 1
-            self._noted_read(kept, began, str(found["memory"]["title"]) if found else ABSENT)
+            self._noted_read(kept, began, str(results["memory"]["title"]) if results else ABSENT)
 
     def _validate(self) -> None:
         kept = self._one()
@@ -633,14 +633,14 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=1_000_000, help="operations of one actor at most")
     parser.add_argument("--kills-per-minute", type=float, default=20.0)
     parser.add_argument("--engine", choices=("sqlite", "postgresql"), default="sqlite", help="where the index is")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     report = soak(
-        seconds=min(asked.minutes, 600.0) * 60,
-        seed=asked.seed,
-        model=asked.model,
-        most=asked.most,
-        kills_per_minute=asked.kills_per_minute,
-        engine=asked.engine,
+        seconds=min(arguments.minutes, 600.0) * 60,
+        seed=arguments.seed,
+        model=arguments.model,
+        most=arguments.most,
+        kills_per_minute=arguments.kills_per_minute,
+        engine=arguments.engine,
     )
     print(json.dumps(report, indent=2))
     sys.exit(1 if report["faults"] else 0)

@@ -115,18 +115,18 @@ def _of_one(memory: str, writes: Sequence[Write], reads: Sequence[Read]) -> Iter
     seen: list[tuple[float, int]] = []  # when a read had ended, and what it saw
     for read in sorted(reads, key=lambda read: read.ended):
         number = -1 if read.title == ABSENT and ABSENT not in numbers else numbers.get(read.title)
-        told = f"{read.actor} read {memory} as {read.title or 'not there'!r}"
+        text = f"{read.actor} read {memory} as {read.title or 'not there'!r}"
         if number is None:
-            yield f"{told}, which was refused or never written"
+            yield f"{text}, which was refused or never written"
             continue
         if number >= 0 and taking[number].began > read.ended:
-            yield f"{told} before that was written"
+            yield f"{text} before that was written"
         newest = max((at for ended, at in acknowledged if ended < read.began), default=-1)
         if newest > number:
-            yield f"{told} after {taking[newest].title or 'its delete'!r} had been acknowledged"
+            yield f"{text} after {taking[newest].title or 'its delete'!r} had been acknowledged"
         furthest = max((at for ended, at in seen if ended < read.began), default=-1)
         if furthest > number:
-            yield f"{told} after another read had seen {taking[furthest].title or 'its delete'!r}"
+            yield f"{text} after another read had seen {taking[furthest].title or 'its delete'!r}"
         seen.append((read.ended, number))
 
 
@@ -154,8 +154,8 @@ def _ledger_order(writes: Sequence[Write], marks: Mapping[Mark, Sequence[int]]) 
     by_end = sorted(placed, key=lambda one: one[0].ended)
     ends = [write.ended for write, _ in by_end]
     furthest: list[tuple[Write, int]] = []
-    for one in by_end:
-        furthest.append(one if not furthest or one[1] > furthest[-1][1] else furthest[-1])
+    for item in by_end:
+        furthest.append(item if not furthest or item[1] > furthest[-1][1] else furthest[-1])
     for write, sequence in placed:
         before = bisect_left(ends, write.began)
         if before and furthest[before - 1][1] > sequence:

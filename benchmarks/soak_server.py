@@ -59,9 +59,9 @@ def torment(soak: Soak, server: Server, *, kills_per_minute: float) -> None:
 def _kill_backend(server: Server, chance: random.Random) -> None:
     """The server then ends all connections and recovers as after a crash."""
     with contextlib.suppress(psycopg.OperationalError, ProcessLookupError):
-        found = server.execute("SELECT pid FROM pg_stat_activity WHERE application_name = 'spec-kit-memory'")
-        if found:
-            os.kill(int(str(chance.choice(found)[0])), signal.SIGKILL)
+        rows = server.execute("SELECT pid FROM pg_stat_activity WHERE application_name = 'spec-kit-memory'")
+        if rows:
+            os.kill(int(str(chance.choice(rows)[0])), signal.SIGKILL)
 
 
 def is_unknown(error: Mapping[str, Any]) -> bool:

@@ -116,7 +116,7 @@ def _p95(taken: Times) -> float:
 
 
 def told(taken: Times) -> str:
-    clock, processor = ([each[place] for each in taken] for place in (0, 1))
+    clock, processor = ([item[place] for item in taken] for place in (0, 1))
     parts = [f"{percentile(clock, share):.2f} ({percentile(processor, share):.2f})" for share in (0.5, 0.95)]
     return f"p50 {parts[0]}, p95 {parts[1]} ms"
 
@@ -156,7 +156,7 @@ def first_answer(command: Sequence[str], folder: Path, *, bytecode: bool = True)
         )
         assert process.stdin
         assert process.stdout
-        process.stdin.write(b"".join(json.dumps(each).encode() + b"\n" for each in HELLO))
+        process.stdin.write(b"".join(json.dumps(item).encode() + b"\n" for item in HELLO))
         process.stdin.flush()
         process.stdout.readline()
         first = (time.perf_counter() - started) * 1000
@@ -269,7 +269,7 @@ def beside_embedding(table: Table, workspace: Workspace, questions: Sequence[str
     ):
         figures = []
         for clock in (0, 1):
-            high, low = (percentile([each[clock] for each in taken[name]], share) for name in (over, under))
+            high, low = (percentile([item[clock] for item in taken[name]], share) for name in (over, under))
             figures.append((high, low, high / low))
         (high, low, ratio), (_, _, worked) = figures
         figure = f"p{share * 100:.0f} {high:.1f} over {low:.1f} ms: {ratio:.2f} x (processor {worked:.2f} x)"
@@ -394,7 +394,7 @@ def throughput(table: Table, rounds: int) -> None:
 
 
 def load() -> str:
-    loads = ", ".join(f"{each:.1f}" for each in os.getloadavg())
+    loads = ", ".join(f"{item:.1f}" for item in os.getloadavg())
     return f"{os.cpu_count()} cores, load {loads}"
 
 
@@ -412,7 +412,7 @@ def main() -> None:
     source = material.sentences(given.text)
     rounds = 3 if given.quick else 5
     table = Table()
-    print(f"begin: {load()}; {statistics.mean(len(each.split()) for each in questions):.0f} words a question")
+    print(f"begin: {load()}; {statistics.mean(len(question.split()) for question in questions):.0f} words a question")
     with tempfile.TemporaryDirectory() as temporary:
         folder = (given.keep or Path(temporary)).absolute()
         embedder = CachingEmbedder(LocalEmbedder(), default_folder() if given.keep is None else folder / "cache")

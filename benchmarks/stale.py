@@ -28,26 +28,26 @@ def main() -> None:
     parser.add_argument("repository", type=Path)
     parser.add_argument("--notes", action="append", default=[], metavar="GLOB", help="files that are notes")
     parser.add_argument("--every", type=int, default=5, help="show every n-th stale file with its commits")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         root = Path(place).resolve() / "clone"
-        git(Path(place), "clone", "-q", "--no-hardlinks", str(given.repository.resolve()), str(root))
-        settings = Settings(root=root, semantic=Semantic(model="none"), watch="off", extra_paths=tuple(given.notes))
+        git(Path(place), "clone", "-q", "--no-hardlinks", str(arguments.repository.resolve()), str(root))
+        settings = Settings(root=root, semantic=Semantic(model="none"), watch="off", extra_paths=tuple(arguments.notes))
         with Workspace(settings) as workspace:
             answer = workspace.index()
             runtime = workspace._runtime
             memories = {memory.id: memory for memory in runtime.store.documents.find() if memory.cited}
-            found = remarks.code_of(runtime, memories.values())
+            results = remarks.code_of(runtime, memories.values())
             files = sum(len(memory.cited) for memory in memories.values())
             dated = sum(bool(file.commit) for memory in memories.values() for file in memory.cited)
             changed, gone, moved = (
-                sum(len(getattr(code, kind)) for code in found.values()) for kind in ("changed", "gone", "moved")
+                sum(len(getattr(code, kind)) for code in results.values()) for kind in ("changed", "gone", "moved")
             )
             print(f"{answer.new} notes, {len(memories)} name {files} files ({dated} as of the commit of their note)")
-            print(f"{len(found)} notes are stale: {changed} files changed, {gone} gone, {moved} moved")
+            print(f"{len(results)} notes are stale: {changed} files changed, {gone} gone, {moved} moved")
             named = {
-                id_: {*code.changed, *code.gone, *(one.split(" -> ")[0] for one in code.moved)}
-                for id_, code in found.items()
+                id_: {*code.changed, *code.gone, *(item.split(" -> ")[0] for item in code.moved)}
+                for id_, code in results.items()
             }
             agree = sum(
                 (file.path in named.get(id_, ()))
@@ -59,11 +59,11 @@ def main() -> None:
             print(f"git diff says the same of {agree} of those {dated} files")
             stale = [
                 (memories[id_].path, file)
-                for id_, code in found.items()
+                for id_, code in results.items()
                 for file in memories[id_].cited
                 if file.path in (*code.changed, *code.gone)
             ]
-            for note, file in stale[:: given.every]:
+            for note, file in stale[:: arguments.every]:
                 since = git(root, "log", "--oneline", f"{file.commit}..HEAD", "--", file.path).splitlines()
                 print(f"\n{note} names {file.path}: {len(since)} commits since {file.commit[:10]}")
                 for line in since[:3]:

@@ -169,8 +169,8 @@ def build(path: Path, source: list[str], count: int) -> None:
 def megabytes() -> float:
     status = Path("/proc/self/status")
     if status.exists():
-        found = re.search(r"VmRSS:\s+(\d+)", status.read_text())
-        return int(found[1]) / 1024 if found else 0.0
+        match = re.search(r"VmRSS:\s+(\d+)", status.read_text())
+        return int(match[1]) / 1024 if match else 0.0
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -315,8 +315,8 @@ def million(path: Path, count: int) -> None:
             )
     queries = vectors(30, seed=99)
     truth = _nearest(store, "float32", queries, exact_bytes=1 << 62)
-    found = _nearest(store, "bits, then exact", queries, exact_bytes=0)
-    same = sum(len(a & b) for a, b in zip(truth, found, strict=True)) / sum(len(a) for a in truth)
+    results = _nearest(store, "bits, then exact", queries, exact_bytes=0)
+    same = sum(len(a & b) for a, b in zip(truth, results, strict=True)) / sum(len(a) for a in truth)
     print(f"  of the {LIMIT} nearest, bits find {same:.4f}")
     store.close()
 

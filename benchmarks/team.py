@@ -299,11 +299,11 @@ def _faults(
         stranger = workspace.for_caller(Caller(scope=Scope(user="stranger")))
         indexed: set[str] = set()
         for memory in workspace._runtime.whole.documents.find():
-            found = [word for word in workspace._runtime.whole.documents.text(memory.id).split() if "w" in word]
-            indexed |= {word for word in found if word.startswith(f"{name}w")}
+            results = [word for word in workspace._runtime.whole.documents.text(memory.id).split() if "w" in word]
+            indexed |= {word for word in results if word.startswith(f"{name}w")}
             faults += [
                 f"{name}: {word} of another project is indexed"
-                for word in found
+                for word in results
                 if word[:1] == "p" and word[1:2].isdigit() and not word.startswith(name)
             ]
         faults += [
@@ -350,7 +350,7 @@ def growth(seconds: float) -> list[str]:
         report = soak(seconds=seconds, replicas=1, agents=agents, projects=projects, kills=False)
         faults += report["faults"]
         times = [report["milliseconds"][kind] for kind in ("save", "search", "update")] + [report["first search"]]
-        cells = [f"{one['p50']:.0f}, {one['p95']:.0f} ms" if one else "-" for one in times]
+        cells = [f"{item['p50']:.0f}, {item['p95']:.0f} ms" if item else "-" for item in times]
         done = sum(report["acknowledged"].values()) / report["seconds"]
         print(f"| {projects} | {agents} | {done:.0f} | {' | '.join(cells)} |", flush=True)
     return faults
@@ -362,11 +362,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--agents", type=int, default=10, help="of each replica")
     parser.add_argument("--growth", action="store_true")
-    given = parser.parse_args()
-    if given.growth:
-        faults = growth(given.minutes * 60 / 5)
+    arguments = parser.parse_args()
+    if arguments.growth:
+        faults = growth(arguments.minutes * 60 / 5)
         sys.exit("\n".join(faults) or 0)
-    report = soak(seconds=given.minutes * 60, seed=given.seed, agents=given.agents)
+    report = soak(seconds=arguments.minutes * 60, seed=arguments.seed, agents=arguments.agents)
     print(json.dumps(report, indent=2))
     sys.exit(bool(report["faults"]))
 

@@ -105,12 +105,12 @@ class Agent:
         if answer.status_code != 200:
             raise RefusedError(f"HTTP {answer.status_code}", answer.text[:200])
         body = json.loads(answer.text[answer.text.index("{") :])
-        told = body.get("result", {}).get("structuredContent")
-        if told is None:
+        value = body.get("result", {}).get("structuredContent")
+        if value is None:
             raise RefusedError("protocol", answer.text[:200])
-        if "data" not in told:
-            raise RefusedError(str(told.get("code")), str(told.get("message"))[:200])
-        return dict(told["data"])
+        if "data" not in value:
+            raise RefusedError(str(value.get("code")), str(value.get("message"))[:200])
+        return dict(value["data"])
 
     def close(self) -> None:
         self._http.close()
@@ -143,8 +143,8 @@ def work(agent: Agent, projects: Sequence[str], log: Log, stopping: threading.Ev
                         own.append((name, saved["id"], word))
                 case "search":
                     known = target[2] if target and target[0] == name else word
-                    found = agent.call(user, "memory_search", query=known, limit=3, project=name)["results"]
-                    fields |= {"seen": [result["text"] for result in found]}
+                    results = agent.call(user, "memory_search", query=known, limit=3, project=name)["results"]
+                    fields |= {"seen": [result["text"] for result in results]}
                 case "update":
                     log.write(kind=meant, project=name, word=word, user=user)
                     agent.call(user, "memory_update", id=id_, title=f"Title {word}", project=name)
@@ -181,18 +181,18 @@ def main() -> None:
     parser.add_argument("--log", required=True)
     parser.add_argument("--agents", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
-    given = parser.parse_args()
-    told = json.loads(sys.stdin.readline())
-    stopping, log = threading.Event(), Log(Path(given.log))
+    arguments = parser.parse_args()
+    data = json.loads(sys.stdin.readline())
+    stopping, log = threading.Event(), Log(Path(arguments.log))
     threads = []
-    for number in range(given.agents):
+    for number in range(arguments.agents):
         agent = Agent(
-            told["addresses"],
-            told["people"],
-            random.Random(given.seed * 1000 + number),
+            data["addresses"],
+            data["people"],
+            random.Random(arguments.seed * 1000 + number),
             NEWER if number % 2 else OLDER,
         )
-        threads.append(threading.Thread(target=work, args=(agent, told["projects"], log, stopping)))
+        threads.append(threading.Thread(target=work, args=(agent, data["projects"], log, stopping)))
     for thread in threads:
         thread.start()
     sys.stdin.read()

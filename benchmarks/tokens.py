@@ -114,7 +114,7 @@ def packed(answer: SearchAnswer) -> list[Range]:
     for result in answer.results:
         pieces = [(result.lines, result.text)]
         if isinstance(result, Result):
-            pieces += [(each.lines, each.text) for each in result.passages]
+            pieces += [(passage.lines, passage.text) for passage in result.passages]
         found += [_range(result.path, lines) for lines, text in pieces if text]
     return found
 
@@ -134,12 +134,12 @@ def greedy(items: Iterable[tuple[Mapping[str, Any], Range]], budget: int) -> lis
 def headers_of(answer: SearchAnswer) -> dict[str, Mapping[str, Any]]:
     """What is said of each result in any case, by path."""
     told = [render.value(result) for result in answer.results]
-    return {each["path"]: {name: said for name, said in each.items() if name not in OPTIONAL} for each in told}
+    return {item["path"]: {name: said for name, said in item.items() if name not in OPTIONAL} for item in told}
 
 
 def passages_of(flat: SearchAnswer, headers: Mapping[str, Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], Range]]:
-    listed = [each for each in flat.results if isinstance(each, FlatResult)]
-    return [(_item(each, headers, lines=each.lines, text=each.text), _range(each.path, each.lines)) for each in listed]
+    listed = [result for result in flat.results if isinstance(result, FlatResult)]
+    return [(_item(item, headers, lines=item.lines, text=item.text), _range(item.path, item.lines)) for item in listed]
 
 
 def files_of(
@@ -147,11 +147,11 @@ def files_of(
 ) -> list[tuple[Mapping[str, Any], Range]]:
     """The files of the same ranking, each once."""
     items: dict[str, tuple[Mapping[str, Any], Range]] = {}
-    for each in flat.results:
-        if each.path not in items and isinstance(each, FlatResult):
-            lines = library.lines(each.path)
-            item = _item(each, headers, lines=f"1-{len(lines)}", text="\n".join(lines))
-            items[each.path] = item, (each.path, 1, len(lines))
+    for result in flat.results:
+        if result.path not in items and isinstance(result, FlatResult):
+            lines = library.lines(result.path)
+            item = _item(result, headers, lines=f"1-{len(lines)}", text="\n".join(lines))
+            items[result.path] = item, (result.path, 1, len(lines))
     return list(items.values())
 
 
@@ -202,7 +202,7 @@ class Library:
             own = range(first, min(last, len(self.lines(path))) + 1)
             if 2 * self._words(path, shown[path].intersection(own)) >= self._words(path, own) > 0:
                 return True
-            best = next((each for each in ranked if each[0] == path and each[1] <= own[-1] and each[2] >= own[0]), None)
+            best = next((item for item in ranked if item[0] == path and item[1] <= own[-1] and item[2] >= own[0]), None)
             lines = range(best[1], best[2] + 1) if best else ()
             if best and self._words(path, shown[path].intersection(lines)) >= share * self._words(path, lines):
                 return True
@@ -221,9 +221,9 @@ class Library:
         shown: dict[str, set[int]] = defaultdict(set)
         for path, first, last in ranges:
             shown[path].update(range(first, last + 1))
-        wanted = set(question["relevant"])
-        returned = sum(self.returned(id_, shown, ranked, share) for id_ in wanted)
-        return min(1.0, returned) if question.get("any") else returned / len(wanted)
+        expected = set(question["relevant"])
+        returned = sum(self.returned(id_, shown, ranked, share) for id_ in expected)
+        return min(1.0, returned) if question.get("any") else returned / len(expected)
 
 
 # --- a run ---------------------------------------------------------------------------
@@ -232,7 +232,7 @@ class Library:
 def ask(library: Library, question: Row, figures: Figures) -> None:
     text = str(question["text"])
     flat = library.search(text, max_tokens=AMPLE, group_by="passage")
-    ranked = [_range(each.path, each.lines) for each in flat.results]
+    ranked = [_range(result.path, result.lines) for result in flat.results]
     headers = headers_of(library.search(text, max_tokens=AMPLE))
     passages, files = passages_of(flat, headers), files_of(library, flat, headers)
     for place, budget in enumerate(figures.budgets):
@@ -264,7 +264,7 @@ def _run_dataset(folder: Path, options: Options, figures: Figures) -> None:
     for document in rows_of(folder, "corpus"):
         documents[str(document["group"])].append(document)
     asked: dict[str, list[Row]] = defaultdict(list)
-    answerable = [each for each in rows_of(folder, "queries") if each["relevant"]]
+    answerable = [item for item in rows_of(folder, "queries") if item["relevant"]]
     step = max(1, len(answerable) // (options.most or len(answerable)))
     for question in answerable[::step]:
         asked[str(question["group"])].append(question)
@@ -293,15 +293,15 @@ def _run_workspace(folder: Path, options: Options, figures: Figures) -> None:
                 library = Library(
                     workspace, {path: [(1, sys.maxsize, path)] for each in asked for path in each.paths}, archived=True
                 )
-                for each in asked:
-                    ask(library, {"text": each.text, "relevant": each.paths, "any": True}, figures)
+                for item in asked:
+                    ask(library, {"text": item.text, "relevant": item.paths, "any": True}, figures)
 
 
 def show(figures: Figures) -> None:
     print(f"{figures.name}: {len(figures.used[0])} questions")
     print("  maxTokens          " + "".join(f"{budget:>22}" for budget in figures.budgets))
     for way in WAYS:
-        print(f"  {way:18} " + "".join(f"{each:22.3f}" for each in figures.mean(way)))
+        print(f"  {way:18} " + "".join(f"{item:22.3f}" for item in figures.mean(way)))
     for way in WAYS[1:]:
         leads = "".join(f"{lead:+.3f} ({low:+.3f} {high:+.3f})".rjust(22) for lead, low, high in figures.lead(way))
         print(f"  ahead of {way:9} {leads}")
@@ -325,19 +325,19 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=default_folder())
     parser.add_argument("--json", type=Path)
     parser.add_argument("--svg", type=Path, help="draw the curves of the first dataset")
-    given = parser.parse_args()
-    options = Options(cache=given.cache, most=given.most)
+    arguments = parser.parse_args()
+    options = Options(cache=arguments.cache, most=arguments.most)
     found = []
-    for folder in given.folders:
-        found.append(run(folder, options, given.budgets))
+    for folder in arguments.folders:
+        found.append(run(folder, options, arguments.budgets))
         show(found[-1])
-    if given.json:
-        told = {"budgets": given.budgets, **{each.name: each.as_json() for each in found}}
-        given.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    if given.svg:
-        series = {way: list(zip(given.budgets, found[0].mean(way), strict=True)) for way in WAYS}
+    if arguments.json:
+        told = {"budgets": arguments.budgets, **{item.name: item.as_json() for item in found}}
+        arguments.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    if arguments.svg:
+        series = {way: list(zip(arguments.budgets, found[0].mean(way), strict=True)) for way in WAYS}
         title = f"Recall within a token budget ({found[0].name})"
-        given.svg.write_text(curves(series, title=title, across="maxTokens", up="recall"), encoding="utf-8")
+        arguments.svg.write_text(curves(series, title=title, across="maxTokens", up="recall"), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -42,12 +42,14 @@ def main() -> None:
         prompt += " " + (chance.choice(phrases)[1] if chance.random() < 0.01 else chance.choice(words))
     prompt = prompt[:CHARACTERS]
     matcher = Matcher(phrases)
-    found = matcher.match(prompt, limit=50)
+    results = matcher.match(prompt, limit=50)
     build = milliseconds(lambda: Matcher(phrases), 20)
     fresh = itertools.count()  # a prompt that was just read is remembered
     match = milliseconds(lambda: matcher.match(f"{prompt} {next(fresh)}", limit=50), 200)
     short = milliseconds(lambda: matcher.match(f"{prompt[:200]} {next(fresh)}", limit=50), 200)
-    print(f"{len(matcher)} phrases, a prompt of {len(prompt)} characters, {len(found)} of at most 50 memories returned")
+    print(
+        f"{len(matcher)} phrases, a prompt of {len(prompt)} characters, {len(results)} of at most 50 memories returned"
+    )
     print(f"getting ready  {build[0]:6.2f} ms (95 %: {build[1]:.2f})")
     print(f"matching       {match[0]:6.2f} ms (95 %: {match[1]:.2f})")
     print(f"a short prompt {short[0]:6.2f} ms (95 %: {short[1]:.2f})")

@@ -114,7 +114,7 @@ class Server:
     def start(self) -> None:
         if not self.port:
             self.port = free_port()
-        given = [part for one in (*_SETTINGS, *self.settings) for part in ("-c", one)]
+        given = [part for item in (*_SETTINGS, *self.settings) for part in ("-c", item)]
         command = ["postgres", "-D", str(self.data), "-p", str(self.port), *given]
         self._process = self._run(*command)
         deadline = time.monotonic() + START_SECONDS

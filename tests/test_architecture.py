@@ -558,10 +558,10 @@ def names_of_edges() -> re.Pattern[str]:
     verbs = "|".join(sorted({kind.verb for kind in BY_COMMAND.values()}))
     arguments = "|".join(sorted({parameter.argument for parameter in declared if "_" in parameter.argument}))
     flags = "|".join(sorted({parameter.flag for parameter in declared if parameter.flag}))
-    given = "|".join(sorted({parameter.name for parameter in declared}))
+    text = "|".join(sorted({parameter.name for parameter in declared}))
     tools = "|".join(sorted(name for name in BY_NAME if name.startswith("memory_")))
     called = rf"\b(?:{tools})\b|(?<![.\w-])skm\b(?![-.])|`(?:{verbs})\("
-    return re.compile(rf"{called}|`(?:{arguments})\b|(?<![\w-])(?:{flags})(?![\w-])|\b(?:{given}): true\b")
+    return re.compile(rf"{called}|`(?:{arguments})\b|(?<![\w-])(?:{flags})(?![\w-])|\b(?:{text}): true\b")
 
 
 # Words of other programs, and names of ours that are no advice.
@@ -602,9 +602,9 @@ def test_no_file_mentions_the_machine_it_was_written_on() -> None:
     mention = re.compile(rf"(?<![\w./~-])(?:{places})(?![\w-])")
     for path in written_files():
         text = path.read_text(encoding="utf-8", errors="replace")
-        if found := mention.search(text):
-            line = text.count("\n", 0, found.start()) + 1
-            pytest.fail(f"{path.relative_to(ROOT)}:{line} mentions {found[0]}")
+        if answer := mention.search(text):
+            line = text.count("\n", 0, answer.start()) + 1
+            pytest.fail(f"{path.relative_to(ROOT)}:{line} mentions {answer[0]}")
 
 
 # --- the page -------------------------------------------------------------------------

@@ -128,14 +128,14 @@ def test_every_file_and_variable_that_the_manifest_names_exists(manifest: dict[s
 
 def test_the_bundle_holds_the_whole_package_and_what_builds_it(unpacked: Path) -> None:
     source = ROOT / "src" / "spec_kit_memory"
-    wanted = {
+    expected = {
         path.relative_to(ROOT).as_posix()
         for path in source.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
     there = {path.relative_to(unpacked).as_posix() for path in unpacked.rglob("*") if path.is_file()}
-    assert wanted <= there
-    assert there - wanted == {"manifest.json", bundle.ENTRY_POINT, "pyproject.toml", "README.md", "LICENSE"}
+    assert expected <= there
+    assert there - expected == {"manifest.json", bundle.ENTRY_POINT, "pyproject.toml", "README.md", "LICENSE"}
     # Everything that building the package needs is in it.
     needed = {PROJECT["readme"], *PROJECT["license-files"]}
     assert needed <= there
@@ -159,5 +159,5 @@ def test_the_bundle_starts_from_its_own_files(manifest: dict[str, Any], unpacked
 def test_equal_inputs_make_equal_bundles(unpacked: Path) -> None:
     with zipfile.ZipFile(next((unpacked.parent / "dist").glob("*.mcpb"))) as archive:
         # Neither the time of building nor the builder's modes are in it.
-        assert {each.date_time for each in archive.infolist()} == {bundle.LONG_AGO}
-        assert {each.external_attr for each in archive.infolist()} == {0o644 << 16}
+        assert {item.date_time for item in archive.infolist()} == {bundle.LONG_AGO}
+        assert {item.external_attr for item in archive.infolist()} == {0o644 << 16}

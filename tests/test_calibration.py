@@ -36,7 +36,7 @@ ELSEWHERE = (
 
 @pytest.fixture(scope="module")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
-    documents = [each for each in rows_of(CORPUS / "notes", "corpus") if each["group"] == "notes"]
+    documents = [item for item in rows_of(CORPUS / "notes", "corpus") if item["group"] == "notes"]
     made = Shelf(tmp_path_factory.mktemp("notes"), documents, Options(cache=tmp_path_factory.mktemp("cache")))
     with made.workspace:
         made.fill()
@@ -63,21 +63,21 @@ def matches(asked: Asked) -> list[float]:
 def test_first_results_that_answer_have_half_or_more_though_some_share_no_word_with_their_question(
     corpus: Corpus,
 ) -> None:
-    first = [matches(each)[0] for each in corpus.answered]
+    first = [matches(item)[0] for item in corpus.answered]
     assert len(first) > 90
     assert np.mean([match >= CLEAR for match in first]) >= 0.85
     assert np.median(first) > 0.9
 
 
 def test_questions_that_the_notes_have_nothing_about_get_no_match(corpus: Corpus) -> None:
-    best = [max(matches(each)) for each in corpus.wrong]
+    best = [max(matches(item)) for item in corpus.wrong]
     assert len(best) == len(ELSEWHERE)
     assert sum(match <= UNCLEAR for match in best) >= 10
 
 
 def test_the_better_the_match_the_more_often_a_result_is_right(corpus: Corpus) -> None:
     counts = tenths([corpus], CURVE)
-    low, high = ([sum(each) for each in zip(*part, strict=True)] for part in (counts[:5], counts[5:]))
+    low, high = ([sum(item) for item in zip(*part, strict=True)] for part in (counts[:5], counts[5:]))
     assert high[1] / high[0] > 5 * low[1] / low[0]
 
 
@@ -100,12 +100,14 @@ def test_an_answer_about_something_else_scores_low_whatever_is_used_or_important
 
 
 def test_the_first_result_scores_its_match_and_the_others_less(shelf: Shelf) -> None:
-    question = next(each for each in rows_of(CORPUS / "notes", "queries") if each["category"] == "exact")
+    question = next(item for item in rows_of(CORPUS / "notes", "queries") if item["category"] == "exact")
     answer = shelf.workspace.search(str(question["text"]), explain=True)
     first = answer.results[0]
     assert first.match is not None
     assert first.score == pytest.approx(100 * first.match, abs=0.6)
-    assert [each.score for each in answer.results] == sorted((each.score for each in answer.results), reverse=True)
+    assert [result.score for result in answer.results] == sorted(
+        (result.score for result in answer.results), reverse=True
+    )
     parts = {name: part for name, part in first.explain.items() if name not in ("score", "stages")}
     assert sum(parts.values()) == pytest.approx(first.explain["score"])
 
@@ -113,4 +115,4 @@ def test_the_first_result_scores_its_match_and_the_others_less(shelf: Shelf) -> 
 @pytest.mark.parametrize("how", [{"mode": "text"}, {"mode": "vector"}], ids=str)
 def test_without_vectors_there_is_no_match(shelf: Shelf, how: dict[str, str]) -> None:
     answer = shelf.workspace.search("which decision was made about backups", **how)  # type: ignore[arg-type]
-    assert [each.match is None for each in answer.results] == [how["mode"] == "text"] * len(answer.results)
+    assert [result.match is None for result in answer.results] == [how["mode"] == "text"] * len(answer.results)

@@ -97,7 +97,7 @@ def is_tool(name: str) -> bool:
 
 def is_parameter(name: str) -> bool:
     tool, _, parameter = name.partition(".")
-    return is_tool(tool) and any(each.name == parameter for each in tools.BY_NAME[tool].parameters)
+    return is_tool(tool) and any(item.name == parameter for item in tools.BY_NAME[tool].parameters)
 
 
 def is_command(words: str) -> bool:
@@ -123,8 +123,8 @@ def is_error(code: str) -> bool:
 
 def is_stored(name: str) -> bool:
     table, _, column = name.partition(".")
-    made = re.search(rf'CREATE (?:VIRTUAL )?TABLE "?{table}"? (?:USING fts5 )?\((.*?)\);', SCHEMA, re.DOTALL)
-    return made is not None and (not column or re.search(rf"(?<![\w'])({column})(?:,| [A-Z])", made[1]) is not None)
+    match = re.search(rf'CREATE (?:VIRTUAL )?TABLE "?{table}"? (?:USING fts5 )?\((.*?)\);', SCHEMA, re.DOTALL)
+    return match is not None and (not column or re.search(rf"(?<![\w'])({column})(?:,| [A-Z])", match[1]) is not None)
 
 
 def is_setting(name: str) -> bool:
@@ -149,7 +149,7 @@ def is_code(name: str) -> bool:
 
 def is_value(name: str) -> bool:
     kinds = (Tier, ContextType, State, Relation, Source, VectorStatus, Event, Actor, ScanDecision)
-    return name in {each.value for kind in kinds for each in kind}
+    return name in {item.value for kind in kinds for item in kind}
 
 
 def is_answered(name: str) -> bool:

@@ -160,5 +160,5 @@ def test_the_table_of_the_corpora_gives_their_true_sizes() -> None:
         sizes = [len(rows(CORPUS / name / file)) for file in ("corpus.jsonl", "queries.jsonl")]
         assert re.search(rf"`{name}/`.*\| {sizes[0]} \| {sizes[1]} \|", readme), (name, sizes)
     files = len(list((CORPUS / "changed" / "workspace").rglob("*.md")))
-    asked = len(rows(CORPUS / "changed" / "questions.jsonl"))
-    assert re.search(rf"`changed/`.*\| {files} \| {asked} \|", readme), (files, asked)
+    count = len(rows(CORPUS / "changed" / "questions.jsonl"))
+    assert re.search(rf"`changed/`.*\| {files} \| {count} \|", readme), (files, count)

@@ -126,7 +126,10 @@ def test_the_pages_have_commands_to_check() -> None:
 )
 def test_documented_commands_and_options_exist(page: str, words: list[str]) -> None:
     command, options = resolve(words)
-    known = {name for each in command.params for name in (*each.opts, *each.secondary_opts)} | {"--help", "--version"}
+    known = {name for param in command.params for name in (*param.opts, *param.secondary_opts)} | {
+        "--help",
+        "--version",
+    }
     assert [option for option in options if option.split("=")[0] not in known] == []
 
 

@@ -27,13 +27,13 @@ def found(shelf: Shelf, question: Row) -> list[str]:
     return shelf.documents_of(answer.results)
 
 
-@pytest.mark.parametrize("question", QUESTIONS, ids=[f"{each['category']}-{each['id']}" for each in QUESTIONS])
+@pytest.mark.parametrize("question", QUESTIONS, ids=[f"{item['category']}-{item['id']}" for item in QUESTIONS])
 def test_a_question_finds_its_document_among_the_first_three(shelf: Shelf, question: Row) -> None:
     assert set(question["relevant"]) <= set(found(shelf, question)[:3])
 
 
-@pytest.mark.parametrize("language", sorted({str(each["category"]) for each in QUESTIONS}))
+@pytest.mark.parametrize("language", sorted({str(question["category"]) for question in QUESTIONS}))
 def test_the_first_answer_is_nearly_always_the_right_one(shelf: Shelf, language: str) -> None:
-    asked = [each for each in QUESTIONS if each["category"] == language]
-    right = sum(found(shelf, each)[:1] == each["relevant"][:1] for each in asked)
+    asked = [question for question in QUESTIONS if question["category"] == language]
+    right = sum(found(shelf, item)[:1] == item["relevant"][:1] for item in asked)
     assert right >= len(asked) - 1

@@ -41,7 +41,9 @@ from spec_kit_memory.serve.tools import BY_NAME, TOOLS, Tool, input_schema, read
 from tools import reference
 
 ROOT = Path(__file__).parents[1]
-EVERY = [each for each in vars(requests).values() if isinstance(each, type) and issubclass(each, Request) and each.verb]
+EVERY = [
+    value for value in vars(requests).values() if isinstance(value, type) and issubclass(value, Request) and value.verb
+]
 
 
 def tool_edge(kind: type[Request]) -> Edge:
@@ -253,8 +255,10 @@ def test_every_request_has_a_method_and_a_command(kind: type[Request]) -> None:
     method = inspect.signature(getattr(Workspace, kind.verb))
     assert list(method.parameters)[1:] == list(kind.declared)
     assert kind.__doc__
-    for each in kind.declared.values():
-        assert each.about or each.help or each.reach == "python", f"{kind.__name__}.{each.argument} explains nothing"
+    for value in kind.declared.values():
+        assert value.about or value.help or value.reach == "python", (
+            f"{kind.__name__}.{value.argument} explains nothing"
+        )
 
 
 def test_every_public_verb_of_a_workspace_has_a_request() -> None:
@@ -265,23 +269,23 @@ def test_every_public_verb_of_a_workspace_has_a_request() -> None:
 
 
 def names_of(kind: type[Request]) -> set[str]:
-    found: set[str] = set()
-    for each in kind.declared.values():
-        found |= {each.argument, each.name, each.flag}
-    return found
+    results: set[str] = set()
+    for value in kind.declared.values():
+        results |= {value.argument, value.name, value.flag}
+    return results
 
 
 def tables(tree: ast.AST) -> Iterator[tuple[int, set[str]]]:
     """Where several names stand together: literals of names, and signatures and calls that repeat them."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Tuple | ast.List | ast.Set):
-            yield node.lineno, {str(each.value) for each in node.elts if isinstance(each, ast.Constant)}
+            yield node.lineno, {str(elt.value) for elt in node.elts if isinstance(elt, ast.Constant)}
         elif isinstance(node, ast.Dict):
             yield node.lineno, {str(key.value) for key in node.keys if isinstance(key, ast.Constant)}
         elif isinstance(node, ast.FunctionDef):
-            yield node.lineno, {each.arg for each in (*node.args.args, *node.args.kwonlyargs)}
+            yield node.lineno, {item.arg for item in (*node.args.args, *node.args.kwonlyargs)}
         elif isinstance(node, ast.Call):
-            same = {each.arg for each in node.keywords if _says(each.value) == each.arg}
+            same = {keyword.arg for keyword in node.keywords if _says(keyword.value) == keyword.arg}
             yield node.lineno, {name for name in same if name}
 
 
@@ -545,10 +549,10 @@ def test_a_conversation_has_bounds_that_a_program_has_not() -> None:
 def test_no_two_parameters_of_a_request_share_a_spelling() -> None:
     for kind in EVERY:
         taken: dict[str, Parameter] = {}
-        for each in kind.declared.values():
-            for spelling in {each.flag, *each.flags}:
+        for value in kind.declared.values():
+            for spelling in {value.flag, *value.flags}:
                 assert spelling not in taken, f"{kind.__name__}: {spelling}"
-                taken[spelling] = each
+                taken[spelling] = value
 
 
 def test_tools_are_a_part_of_the_requests() -> None:

@@ -276,11 +276,11 @@ def test_an_installation_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
 
 def test_every_system_has_exact_versions_and_rows_of_a_package_share_its_environment() -> None:
     environments: dict[str, set[str]] = {}
-    for each in SYSTEMS[1:]:
-        assert each.pins
-        assert all(pin.count("==") == 1 for pin in each.pins)
-        assert any(pin.startswith(f"{each.package}==") for pin in each.pins)
-        environments.setdefault(each.package, set()).add(each.environment)
+    for item in SYSTEMS[1:]:
+        assert item.pins
+        assert all(pin.count("==") == 1 for pin in item.pins)
+        assert any(pin.startswith(f"{item.package}==") for pin in item.pins)
+        environments.setdefault(item.package, set()).add(item.environment)
     assert len(environments) >= 3
     assert all(len(names) == 1 for names in environments.values())
     assert len({each.name for each in SYSTEMS}) == len(SYSTEMS)
@@ -288,7 +288,7 @@ def test_every_system_has_exact_versions_and_rows_of_a_package_share_its_environ
 
 
 def test_pins_are_listed_once_for_each_environment() -> None:
-    messages = [Figures(each, "made-up").as_json() for each in (system("one"), system("two"), SYSTEMS[0])]
+    messages = [Figures(item, "made-up").as_json() for item in (system("one"), system("two"), SYSTEMS[0])]
     assert pinned(messages) == "- fakepeer==1.0"
 
 
@@ -310,9 +310,9 @@ def dataset(tmp_path: Path) -> Path:
 def test_fewer_documents_always_include_the_relevant_ones(dataset: Path) -> None:
     written(dataset, "queries", [{"group": "g", "id": "q", "category": "", "text": "roof", "relevant": ["d3"]}])
     (group,) = groups_of(dataset, groups=None, documents=2)
-    assert [each["id"] for each in group.documents] == ["d1", "d3"]
+    assert [document["id"] for document in group.documents] == ["d1", "d3"]
     (group,) = groups_of(dataset, groups=None, documents=0)
-    assert [each["id"] for each in group.documents] == ["d3"]
+    assert [document["id"] for document in group.documents] == ["d3"]
 
 
 def test_one_command_measures_ours_and_says_which_other_could_not_be_installed(

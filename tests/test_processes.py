@@ -63,14 +63,14 @@ class Server:
         self._say({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params})
         assert self._process.stdout is not None
         while True:
-            heard: dict[str, Any] = json.loads(self._process.stdout.readline())
-            if heard.get("id") == self._number:
-                return heard
+            data: dict[str, Any] = json.loads(self._process.stdout.readline())
+            if data.get("id") == self._number:
+                return data
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        heard = self._ask("tools/call", {"name": tool, "arguments": arguments})["result"]
-        content: dict[str, Any] = heard["structuredContent"]
-        assert not heard.get("isError"), content
+        result = self._ask("tools/call", {"name": tool, "arguments": arguments})["result"]
+        content: dict[str, Any] = result["structuredContent"]
+        assert not result.get("isError"), content
         data: dict[str, Any] = content["data"]
         return data
 

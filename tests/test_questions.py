@@ -14,7 +14,7 @@ from benchmarks.retrieval import help_for
 
 QUESTIONS = {name: read_questions(name) for name in SETS}
 PHRASINGS = HERE.parent / "phrasings"
-ALL = [question for each in QUESTIONS.values() for question in each]
+ALL = [question for item in QUESTIONS.values() for question in item]
 
 
 def named(question: Question) -> str:

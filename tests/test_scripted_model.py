@@ -80,8 +80,8 @@ def test_a_turn_is_told_in_a_few_lines(form: str) -> None:
     with ScriptedModel(plan) as model:
         for body in (first, first, first | answered | {"remembered": "What the hook adds: rules."}):  # one is repeated
             post(model.url + path, body)
-    told = transcript(model.turns, plan, prompt="Why\nso?", hooks=["What the hook adds"], tools=1).splitlines()
-    assert told == [
+    lines = transcript(model.turns, plan, prompt="Why\nso?", hooks=["What the hook adds"], tools=1).splitlines()
+    assert lines == [
         "host   offers 1 tools of ours",
         "host   Why so?",
         f'model  {TOOL} {{"query": "why"}}',
@@ -105,7 +105,7 @@ def test_a_side_question_that_wants_json_gets_json(form: str, asked: dict[str, A
         "type": "OBJECT",
         "properties": {"why": {"type": "STRING"}, "score": {"type": "INTEGER"}, "kind": {"enum": ["easy"]}},
     }
-    wanted = json.loads(json.dumps(asked).replace('"S"', json.dumps(schema)))
+    data = json.loads(json.dumps(asked).replace('"S"', json.dumps(schema)))
     with ScriptedModel([Call("memory_search")]) as model:
-        answered = post(model.url + BODIES[form][0], wanted)
-    assert json.loads(excerpt(json.loads(answered), "{")) == {"why": FINAL, "score": 1, "kind": "easy"}
+        response = post(model.url + BODIES[form][0], data)
+    assert json.loads(excerpt(json.loads(response), "{")) == {"why": FINAL, "score": 1, "kind": "easy"}

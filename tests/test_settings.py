@@ -140,8 +140,8 @@ def test_each_source_wins_over_the_one_before_it(root: Path) -> None:
     environ = {"SPEC_KIT_MEMORY_SEARCH_MAX_TOKENS": "3000"}
     seen.append(loaded(root, user={"search": {"maxTokens": 2000}}, environ=environ))
     seen.append(loaded(root, environ=environ, overrides={"search.maxTokens": 5000}))
-    assert [each.search.max_tokens for each in seen] == [1000, 2000, 3000, 5000]
-    assert [each.sources["search.maxTokens"] for each in seen] == ["file", "user", "environment", "flag"]
+    assert [item.search.max_tokens for item in seen] == [1000, 2000, 3000, 5000]
+    assert [item.sources["search.maxTokens"] for item in seen] == ["file", "user", "environment", "flag"]
 
 
 def test_the_documented_example_configuration_loads(root: Path) -> None:
@@ -231,10 +231,10 @@ def test_all_problems_of_all_sources_are_told_at_once(root: Path) -> None:
     )
     assert error.code == "E030"
     assert len(error.details["problems"]) == 6  # type: ignore[arg-type]
-    for said in ("'semantic.modle'", "did you mean semantic.model ", '"vital"', "critical or important", "'colour'"):
-        assert said in error.message
-    for said in ("user.jsonc", "did you mean SPEC_KIT_MEMORY_SEMANTIC_MODEL ", "from 100 to 1,000,000, not -1"):
-        assert said in error.message
+    for text in ("'semantic.modle'", "did you mean semantic.model ", '"vital"', "critical or important", "'colour'"):
+        assert text in error.message
+    for text in ("user.jsonc", "did you mean SPEC_KIT_MEMORY_SEMANTIC_MODEL ", "from 100 to 1,000,000, not -1"):
+        assert text in error.message
 
 
 @pytest.mark.parametrize(

@@ -66,4 +66,4 @@ def test_threads_that_need_it_at_once_share_what_indexes(settings: Settings) -> 
             thread.start()
         for thread in threads:
             thread.join()
-        assert len({id(each) for each in made}) == 1
+        assert len({id(item) for item in made}) == 1

@@ -101,16 +101,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", choices=[*LIBRARIES, []], metavar="LIBRARY")
     parser.add_argument("--needed", action="store_true", help="fail where a library cannot be had")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     passed = failed = skipped = 0
-    for library in given.names or LIBRARIES:
+    for library in arguments.names or LIBRARIES:
         for kind in ("stdio", "http"):
             started = time.monotonic()
             try:
                 wrong = run(library, kind)
             except Absent as error:
                 print(f"{library:24} not run: {error}", flush=True)
-                skipped, failed = skipped + 1, failed + bool(given.needed)
+                skipped, failed = skipped + 1, failed + bool(arguments.needed)
                 break
             verdict = "ok" if not wrong else "FAULT"
             print(f"{library:24} {kind:6} {time.monotonic() - started:5.1f} s  {verdict}", flush=True)

@@ -149,12 +149,12 @@ def _opencode(stage: Stage) -> None:
     # Before it loads a plugin, OpenCode installs this package from npm into each of its folders, and without a network
     # it waits minutes for that. This is the state after a first start.
     modules = BUILD / "hosts" / "opencode" / "node_modules"
-    wanted = {"dependencies": {"@opencode-ai/plugin": "1.18.33"}}
+    expected = {"dependencies": {"@opencode-ai/plugin": "1.18.33"}}
     for folder in (stage.home / ".config" / "opencode", stage.project / ".opencode"):
         package = folder / "node_modules" / "@opencode-ai" / "plugin"
         shutil.copytree(modules / "@opencode-ai" / "plugin", package)
-        (folder / "package.json").write_text(json.dumps(wanted), encoding="utf-8")
-        (folder / "package-lock.json").write_text(json.dumps({"packages": {"": wanted}}), encoding="utf-8")
+        (folder / "package.json").write_text(json.dumps(expected), encoding="utf-8")
+        (folder / "package-lock.json").write_text(json.dumps({"packages": {"": expected}}), encoding="utf-8")
 
 
 def _gemini_settings(stage: Stage) -> None:
@@ -483,22 +483,26 @@ def main() -> int:
     parser.add_argument("--slow", type=float, default=0.0, metavar="SECONDS", help="the server starts this much later")
     parser.add_argument("--tries", type=int, default=1, metavar="N", help="a fault is believed when N turns have one")
     parser.add_argument("--page", action="store_true", help="write docs/reference/compatibility.md")
-    given = parser.parse_args()
-    chosen = [host for host in HOSTS if host.name in given.names or (not given.names and (given.all or host.ci))]
+    arguments = parser.parse_args()
+    chosen = [
+        host for host in HOSTS if host.name in arguments.names or (not arguments.names and (arguments.all or host.ci))
+    ]
     passed = failed = skipped = 0
     outcomes: list[Outcome] = []
     for host in chosen:
         try:
-            outcome = played(host, tries=given.tries, keep=given.keep, burners=given.busy, slow=given.slow)
+            outcome = played(
+                host, tries=arguments.tries, keep=arguments.keep, burners=arguments.busy, slow=arguments.slow
+            )
         except Absent as error:
             print(f"{host.title:12} not run: {error}", flush=True)
             skipped += 1
-            failed += bool(given.needed)
+            failed += bool(arguments.needed)
             continue
         outcomes.append(outcome)
         passed, failed = passed + (not outcome.faults), failed + bool(outcome.faults)
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    if given.page and outcomes and not failed:
+    if arguments.page and outcomes and not failed:
         PAGE.write_text(page(outcomes, PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     return 1 if failed else 0
 

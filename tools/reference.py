@@ -38,7 +38,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str
     yield "| " + " | ".join(head) + " |"
     yield "|" + "---|" * len(head)
     for row in rows:
-        yield "| " + " | ".join(cell(each) for each in row) + " |"
+        yield "| " + " | ".join(cell(item) for item in row) + " |"
 
 
 def code(value: object) -> str:
@@ -211,14 +211,14 @@ def answer_section(shape: type) -> Iterator[str]:
     inherited = {field.name for field in dataclasses.fields(answers.Answer)}
     hints = get_type_hints(shape)
     fields = [
-        each
-        for each in dataclasses.fields(shape)
-        if each.name != "omitted" and not (issubclass(shape, answers.Answer) and each.name in inherited)
+        field
+        for field in dataclasses.fields(shape)
+        if field.name != "omitted" and not (issubclass(shape, answers.Answer) and field.name in inherited)
     ]
     yield f"## {shape.__name__}\n"
     if shape.__doc__:
         yield inspect.cleandoc(shape.__doc__) + "\n"
-    yield from table(("field", "kind"), ((field_name(each), type_name(hints[each.name])) for each in fields))
+    yield from table(("field", "kind"), ((field_name(field), type_name(hints[field.name])) for field in fields))
     yield ""
 
 
@@ -273,7 +273,7 @@ def setting_default(key: settings.Key) -> str:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = dataclasses.asdict(value)
     if isinstance(value, tuple):
-        value = [str(each) for each in value]
+        value = [str(item) for item in value]
     if isinstance(value, Path):
         value = value.as_posix()
     return code(json.dumps(value, ensure_ascii=False, default=str))
@@ -314,7 +314,7 @@ it is a subclass of `spec_kit_memory.errors.SpecKitMemoryError`. What to do abou
 
 
 def errors_page() -> str:
-    rows = ((each.code, code(each.__name__), each.means) for each in errors.all_errors())
+    rows = ((error.code, code(error.__name__), error.means) for error in errors.all_errors())
     return "\n".join([ERRORS_HEAD, *table(("code", "class", "meaning"), rows), ""])
 
 

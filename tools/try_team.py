@@ -62,9 +62,9 @@ def replica(url: str, data: Path) -> tuple[subprocess.Popen[str], str]:
     process = subprocess.Popen([sys.executable, "-m", "spec_kit_memory", *words], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     for line in process.stderr:
-        if found := _ADDRESS.search(line):
+        if match := _ADDRESS.search(line):
             threading.Thread(target=process.stderr.read, daemon=True).start()
-            return process, found[0]
+            return process, match[0]
         sys.stderr.write(line)
     raise SystemExit("a replica did not start")
 
@@ -143,8 +143,8 @@ def main() -> None:
             raise SystemExit(f"the save was refused: {saved}")
         say(f"ana saved through the first replica: {saved['summary']}")
         question = "who must agree to a refund"
-        found = until("ben finds it", lambda: _rows(addresses[1], people["ben"], question, "shop"))
-        say(f"ben asks the second replica {question!r}: {found[0]['project']}: {found[0]['text'].strip()[:100]!r}")
+        results = until("ben finds it", lambda: _rows(addresses[1], people["ben"], question, "shop"))
+        say(f"ben asks the second replica {question!r}: {results[0]['project']}: {results[0]['text'].strip()[:100]!r}")
         refused = call(addresses[0], people["ana"], "memory_search", query="vault", project="bank")
         say(f"ana asks about the bank: {refused['code']} {refused['message']}")
         bare = folder / "shop.git"

@@ -104,7 +104,7 @@ def run(field: Field, folder: Path, groups: Sequence[Group], endpoint: Endpoint,
 
 def compare(field: Field, folder: Path, endpoint: Endpoint, given: Namespace) -> None:
     groups = groups_of(folder, groups=given.groups, documents=given.documents)
-    texts = [each["text"] for group in groups for each in group.documents]
+    texts = [document["text"] for group in groups for document in group.documents]
     count = f"{len(texts)} documents, {sum(len(group.questions) for group in groups)} questions"
     say(f"{folder.name}: {count}; embedding what is not in the cache")
     say(f"{folder.name}: {endpoint.warm(texts)} embedded for the others")

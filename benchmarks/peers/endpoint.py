@@ -80,11 +80,11 @@ def _answering(endpoint: Endpoint) -> type[BaseHTTPRequestHandler]:
         disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers.get("Content-Length", "0"))))
+            data = json.loads(self.rfile.read(int(self.headers.get("Content-Length", "0"))))
             if not self.path.endswith("/embeddings"):
                 self._send(404, {"error": {"message": f"{self.path} is not served here"}})
                 return
-            self._send(200, embeddings(endpoint, asked))
+            self._send(200, embeddings(endpoint, data))
 
         def _send(self, status: int, content: dict[str, Any]) -> None:
             body = json.dumps(content).encode()

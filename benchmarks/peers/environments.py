@@ -76,8 +76,8 @@ class _Making:
             finally:
                 _end(process)
         if returned:
-            told = self._log.read_bytes()[begin:].decode("utf-8", "replace")
-            raise InstallError(_reason(told) or f"{' '.join(command[1:4])} ended with {returned}")
+            text = self._log.read_bytes()[begin:].decode("utf-8", "replace")
+            raise InstallError(_reason(text) or f"{' '.join(command[1:4])} ended with {returned}")
 
     def _wait(self, process: subprocess.Popen[bytes]) -> int:
         started = time.monotonic()
@@ -104,4 +104,4 @@ def _reason(told: str) -> str:
 
 
 def _megabytes(folder: Path) -> int:
-    return round(sum(each.lstat().st_size for each in folder.rglob("*")) / 1e6)
+    return round(sum(path.lstat().st_size for path in folder.rglob("*")) / 1e6)

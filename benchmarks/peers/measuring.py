@@ -88,10 +88,10 @@ def _thinned(documents: list[dict[str, Any]], questions: Sequence[Row], most: in
     if most is None:
         return documents
     relevant = {str(id_) for question in questions for id_ in question["relevant"]}
-    room = max(0, most - sum(each["id"] in relevant for each in documents))
-    others = [each["id"] for each in documents if each["id"] not in relevant][:room]
-    wanted = relevant | set(others)
-    return [each for each in documents if each["id"] in wanted]
+    room = max(0, most - sum(document["id"] in relevant for document in documents))
+    others = [document["id"] for document in documents if document["id"] not in relevant][:room]
+    expected = relevant | set(others)
+    return [document for document in documents if document["id"] in expected]
 
 
 def _as_text(row: Row) -> str:
@@ -136,7 +136,7 @@ def given_to(system: System, group: Group) -> Sequence[dict[str, Any]]:
     """Ours is told of sessions and speakers, since it has a place for them."""
     if system.name == OURS:
         return group.documents
-    return [{"id": each["id"], "text": each["text"]} for each in group.documents]
+    return [{"id": document["id"], "text": document["text"]} for document in group.documents]
 
 
 def _ranked(figures: Figures, process: Process, question: Row) -> list[str]:
@@ -147,17 +147,17 @@ def _ranked(figures: Figures, process: Process, question: Row) -> list[str]:
         _say(figures, f"question {question['id']}: {error}")
         return []
     ranked = answer.get("ranked")
-    if not isinstance(ranked, list) or not all(isinstance(each, str) for each in ranked):
+    if not isinstance(ranked, list) or not all(isinstance(item, str) for item in ranked):
         raise EndedError(f"its answer has no list of documents: {str(answer)[:60]}")
     figures.latencies_ms.append(_number(answer, "seconds") * 1000)
     return list(dict.fromkeys(ranked))[:LIMIT]
 
 
 def _number(answer: dict[str, Any], name: str) -> float:
-    found = answer.get(name)
-    if isinstance(found, bool) or not isinstance(found, int | float):
+    value = answer.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise EndedError(f"its answer has no number {name!r}: {str(answer)[:60]}")
-    return float(found)
+    return float(value)
 
 
 def _say(figures: Figures, said: str) -> None:

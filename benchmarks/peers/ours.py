@@ -20,7 +20,7 @@ class Ours:
         self._folder = folder
 
     def index(self, documents: Sequence[Document]) -> None:
-        rows = [each["row"] for each in documents]
+        rows = [document["row"] for document in documents]
         self._shelf = Shelf(self._folder.resolve(), rows, Options(cache=Path(sys.argv[1])))
         self._shelf.fill()
 

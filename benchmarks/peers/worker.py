@@ -58,11 +58,11 @@ class Chroma:
 
     def index(self, documents: Sequence[Document]) -> None:
         for batch in batches(documents):
-            self._collection.add(ids=[each["id"] for each in batch], documents=[each["text"] for each in batch])
+            self._collection.add(ids=[item["id"] for item in batch], documents=[item["text"] for item in batch])
 
     def ask(self, text: str, *, limit: int) -> list[str]:
-        found = self._collection.query(query_texts=[text], n_results=limit)
-        return list(found["ids"][0])
+        results = self._collection.query(query_texts=[text], n_results=limit)
+        return list(results["ids"][0])
 
 
 class Mem0:
@@ -82,13 +82,13 @@ class Mem0:
         )
 
     def index(self, documents: Sequence[Document]) -> None:
-        for each in documents:
-            said = [{"role": "user", "content": each["text"]}]
-            self._memory.add(said, user_id="all", metadata={"document": each["id"]}, infer=False)
+        for document in documents:
+            said = [{"role": "user", "content": document["text"]}]
+            self._memory.add(said, user_id="all", metadata={"document": document["id"]}, infer=False)
 
     def ask(self, text: str, *, limit: int) -> list[str]:
-        found = self._memory.search(text, filters={"user_id": "all"}, top_k=limit)
-        return [row["metadata"]["document"] for row in found["results"]]
+        answer = self._memory.search(text, filters={"user_id": "all"}, top_k=limit)
+        return [row["metadata"]["document"] for row in answer["results"]]
 
 
 class MemSearch:
@@ -119,8 +119,8 @@ class MemSearch:
             raise RuntimeError(f"{len(report.failed_files)} files failed, the first: {report.failed_files[0].error}")
 
     def ask(self, text: str, *, limit: int) -> list[str]:
-        found = self._loop.run_until_complete(self._memory.search(text, top_k=limit))
-        return [self._ids[Path(row["source"]).name] for row in found]
+        results = self._loop.run_until_complete(self._memory.search(text, top_k=limit))
+        return [self._ids[Path(row["source"]).name] for row in results]
 
     def close(self) -> None:
         self._memory.close()
@@ -137,7 +137,7 @@ class Lance:
     def index(self, documents: Sequence[Document]) -> None:
         rows: list[dict[str, Any]] = []
         for batch in batches(documents):
-            vectors = embed(self._url, [each["text"] for each in batch])
+            vectors = embed(self._url, [item["text"] for item in batch])
             rows += [{"id": e["id"], "text": e["text"], "vector": v} for e, v in zip(batch, vectors, strict=True)]
         self._table = self._database.create_table("turns", data=rows)
         self._table.create_index("text", config=import_module("lancedb.index").FTS())
@@ -166,7 +166,7 @@ class Txtai:
         self._embeddings = import_module("txtai").Embeddings(settings)
 
     def index(self, documents: Sequence[Document]) -> None:
-        self._embeddings.index((each["id"], each["text"], None) for each in documents)
+        self._embeddings.index((document["id"], document["text"], None) for document in documents)
 
     def ask(self, text: str, *, limit: int) -> list[str]:
         return [id_ for id_, _ in self._embeddings.search(text, limit)]
@@ -176,7 +176,7 @@ class TxtaiHybrid(Txtai):
     hybrid = True
 
 
-ADAPTERS: dict[str, Any] = {each.__name__: each for each in (Chroma, Mem0, MemSearch, Lance, Txtai, TxtaiHybrid)}
+ADAPTERS: dict[str, Any] = {item.__name__: item for item in (Chroma, Mem0, MemSearch, Lance, Txtai, TxtaiHybrid)}
 
 
 def serve(adapter: Any) -> None:
@@ -185,17 +185,17 @@ def serve(adapter: Any) -> None:
     os.dup2(2, 1)
     opened: Any = None
     for line in sys.stdin:
-        asked = json.loads(line)
+        data = json.loads(line)
         started = time.perf_counter()
         try:
             answer: dict[str, Any] = {}
-            if asked["do"] == "open":
-                opened = adapter(Path(asked["folder"]), asked["url"], query_prefix=asked["queryPrefix"])
-            elif asked["do"] == "index":
-                opened.index(asked["documents"])
-            elif asked["do"] == "ask":
-                answer["ranked"] = opened.ask(asked["text"], limit=asked["limit"])
-            elif asked["do"] == "close" and hasattr(opened, "close"):
+            if data["do"] == "open":
+                opened = adapter(Path(data["folder"]), data["url"], query_prefix=data["queryPrefix"])
+            elif data["do"] == "index":
+                opened.index(data["documents"])
+            elif data["do"] == "ask":
+                answer["ranked"] = opened.ask(data["text"], limit=data["limit"])
+            elif data["do"] == "close" and hasattr(opened, "close"):
                 opened.close()
         except Exception as error:  # noqa: BLE001  whatever the other system raises is its answer
             answer = {"error": f"{type(error).__name__}: {error}"}

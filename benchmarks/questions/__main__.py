@@ -118,7 +118,7 @@ def copy(source: Path, target: Path, *, only: str, without: Sequence[str]) -> No
     """The markdown of a workspace; its own index and settings stay behind."""
     for path in sorted((source / "specs").rglob("*.md")):
         inside = path.relative_to(source)
-        left_out = any(inside.is_relative_to(each) for each in without)
+        left_out = any(inside.is_relative_to(item) for item in without)
         if left_out or (only == "memory" and inside.parent.name != "memory"):
             continue
         (target / inside).parent.mkdir(parents=True, exist_ok=True)
@@ -205,8 +205,8 @@ def show_wording(name: str, found: Sequence[wording.Shared]) -> None:
     mean = sum(len(each.words) for each in found) / len(found)
     over = [each for each in most if len(each.words) > wording.LIMIT]
     print(f"{name}: telling words shared with the nearest answer, mean {mean:.2f}, most {len(most[0].words)}")
-    for each in over:
-        print(f"  breaks the rule ({', '.join(each.words)}): {each.question}")
+    for item in over:
+        print(f"  breaks the rule ({', '.join(item.words)}): {item.question}")
 
 
 def main() -> None:
@@ -220,29 +220,29 @@ def main() -> None:
     parser.add_argument("--max-tokens", type=int, help="the size of an answer; only what is shown with a text counts")
     parser.add_argument("--misses", action="store_true", help="name the questions that were missed")
     parser.add_argument("--json", action="store_true")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         root = Path(place).resolve()
-        copy(given.workspace, root, only=given.only, without=given.without)
+        copy(arguments.workspace, root, only=arguments.only, without=arguments.without)
         texts = {path.relative_to(root).as_posix(): path.read_text("utf-8", "replace") for path in root.rglob("*.md")}
         asked = {name: read_questions(name) for name in SETS}
-        sets = {name: [each for each in all_ if texts.keys() & set(each.paths)] for name, all_ in asked.items()}
+        sets = {name: [item for item in all_ if texts.keys() & set(item.paths)] for name, all_ in asked.items()}
         outcomes, totals = run(
             root,
             sets,
-            modes=given.mode or list(MODES),
-            cache=given.cache,
-            also=read_also(given.also),
-            max_tokens=given.max_tokens,
+            modes=arguments.mode or list(MODES),
+            cache=arguments.cache,
+            also=read_also(arguments.also),
+            max_tokens=arguments.max_tokens,
         )
-    if given.json:
-        print(json.dumps({**totals, "rows": [each.as_json() for each in outcomes]}))
+    if arguments.json:
+        print(json.dumps({**totals, "rows": [outcome.as_json() for outcome in outcomes]}))
         return
     left_out = sum(len(asked[name]) - len(sets[name]) for name in sets)
     print(f"{totals['memories']} memories, {totals['passages']} passages; {left_out} questions left out")
-    show(outcomes, misses=given.misses)
+    show(outcomes, misses=arguments.misses)
     for name, questions in sets.items():
-        show_wording(name, wording.shared(((each.text, each.paths) for each in questions), texts))
+        show_wording(name, wording.shared(((question.text, question.paths) for question in questions), texts))
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ def shared(asked: Iterable[tuple[str, Sequence[str]]], texts: Mapping[str, str])
     """For each question and the paths that answer it; `texts` are all memories by path."""
     stems = Stems()
     words = {path: stems.of(text) for path, text in texts.items()}
-    memories = Counter(word for each in words.values() for word in each)
+    memories = Counter(word for item in words.values() for word in item)
     rare = {word for word, count in memories.items() if count < TELLING * len(texts)}
     found = []
     for question, paths in asked:

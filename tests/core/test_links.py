@@ -17,11 +17,11 @@ def link(source: int, target: int, relation: Relation = Relation.CAUSED, strengt
 
 def test_documents_of_a_spec_folder_are_linked_by_the_table() -> None:
     built = links.spec_document_links({"spec.md": 1, "plan.md": 2, "checklist.md": 3, "notes.md": 4})
-    assert [(one.source_id, one.target_id, one.relation, one.strength) for one in built] == [
+    assert [(item.source_id, item.target_id, item.relation, item.strength) for item in built] == [
         (1, 2, Relation.CAUSED, 0.9),
         (3, 1, Relation.SUPPORTS, 0.7),
     ]
-    assert {one.origin for one in built} == {Origin.SPEC}
+    assert {item.origin for item in built} == {Origin.SPEC}
 
 
 def test_every_link_of_the_table_is_built_when_all_documents_are_there() -> None:

@@ -28,7 +28,7 @@ _values: dict[str, st.SearchStrategy[Any]] = {
 }
 _operations = st.sampled_from(sorted(operation.KINDS)).flatmap(
     lambda kind: st.builds(
-        operation.KINDS[kind], **{one.name: _values[str(one.type)] for one in fields(operation.KINDS[kind])}
+        operation.KINDS[kind], **{field.name: _values[str(field.type)] for field in fields(operation.KINDS[kind])}
     )
 )
 
@@ -63,9 +63,9 @@ def test_a_field_that_only_a_newer_version_knows_is_left_out() -> None:
 
 
 def test_ids_are_random_uuids() -> None:
-    made = {operation.Delete().id for _ in range(200)}
-    assert len(made) == 200
-    assert {(uuid.UUID(one).version, uuid.UUID(one).variant) for one in made} == {(4, uuid.RFC_4122)}
+    ids = {operation.Delete().id for _ in range(200)}
+    assert len(ids) == 200
+    assert {(uuid.UUID(item).version, uuid.UUID(item).variant) for item in ids} == {(4, uuid.RFC_4122)}
 
 
 def test_there_are_no_fractions_in_the_json_so_that_other_programs_spell_it_alike() -> None:

@@ -57,7 +57,7 @@ def ranges(packed: packing.Packed) -> list[tuple[int, int]]:
 
 def test_what_fits_is_shown_whole_and_in_order() -> None:
     fitted = fit([block(1, (3, 4, 90)), block(2, (7, 7, 80))], budget=100)
-    assert [(each.id, ranges(each)) for each in fitted.blocks] == [(1, [(3, 4)]), (2, [(7, 7)])]
+    assert [(item.id, ranges(item)) for item in fitted.blocks] == [(1, [(3, 4)]), (2, [(7, 7)])]
     assert fitted.blocks[0].shown[0].text == "\n".join(lines(40)[2:4])
     assert fitted.size == (4 + 10 + 4 + 5) * UNIT
     assert fitted.left_out == ()
@@ -67,13 +67,13 @@ def test_the_best_passages_go_in_first_whichever_memory_they_are_of() -> None:
     one = block(1, (1, 4, 90), (11, 14, 40), (21, 24, 30))
     two = block(2, (1, 4, 80))
     fitted = fit([one, two], budget=4 + 20 + 4 + 20)
-    assert [ranges(each) for each in fitted.blocks] == [[(1, 4)], [(1, 4)]]
+    assert [ranges(item) for item in fitted.blocks] == [[(1, 4)], [(1, 4)]]
 
 
 def test_a_passage_that_does_not_fit_makes_room_for_smaller_ones() -> None:
     blocks = [block(1, (1, 2, 90)), block(2, (1, 30, 80)), block(3, (1, 2, 70))]
     fitted = fit(blocks, budget=60)
-    shown = {each.id: ranges(each) for each in fitted.blocks}
+    shown = {item.id: ranges(item) for item in fitted.blocks}
     assert shown[1] == [(1, 2)]
     assert shown[3] == [(1, 2)]
 
@@ -90,7 +90,7 @@ def test_the_lines_around_the_matching_words_are_shown_when_a_passage_is_too_lon
 
 def test_a_passage_too_long_for_the_answer_leaves_room_for_the_others() -> None:
     fitted = fit([block(1, (1, 30, 90)), block(2, (1, 4, 80))], budget=90)
-    assert [bool(each.shown) for each in fitted.blocks] == [True, True]
+    assert [bool(item.shown) for item in fitted.blocks] == [True, True]
     assert fitted.blocks[0].shown[0].cut
     assert not fitted.blocks[1].shown[0].cut
 
@@ -98,56 +98,56 @@ def test_a_passage_too_long_for_the_answer_leaves_room_for_the_others() -> None:
 def test_the_best_passage_goes_in_whatever_it_costs() -> None:
     blocks = [block(1, (1, 16, 81)), block(2, (1, 4, 80)), block(3, (1, 4, 80)), block(4, (1, 4, 79))]
     fitted = fit(blocks, budget=85)
-    assert [each.id for each in fitted.blocks if each.shown] == [1]
+    assert [item.id for item in fitted.blocks if item.shown] == [1]
 
 
 def test_of_the_others_that_promise_alike_the_cheaper_come_first() -> None:
     best = block(9, (1, 1, 95))
     blocks = [best, block(1, (1, 16, 81)), block(2, (1, 4, 80)), block(3, (1, 4, 80)), block(4, (1, 4, 79))]
     fitted = fit(blocks, budget=9 + 85)
-    assert [each.id for each in fitted.blocks if each.shown and not each.shown[0].cut] == [9, 2, 3, 4]
+    assert [item.id for item in fitted.blocks if item.shown and not item.shown[0].cut] == [9, 2, 3, 4]
 
 
 def test_where_only_one_fits_it_is_the_one_that_promises_more_though_it_costs_more() -> None:
     blocks = [block(9, (1, 1, 95)), block(1, (1, 16, 90)), block(2, (1, 4, 80))]
     fitted = fit(blocks, budget=9 + 90)
-    assert {each.id: ranges(each) for each in fitted.blocks} == {9: [(1, 1)], 1: [(1, 16)], 2: []}
+    assert {item.id: ranges(item) for item in fitted.blocks} == {9: [(1, 1)], 1: [(1, 16)], 2: []}
 
 
 def test_a_further_passage_of_one_document_yields_to_the_first_of_another() -> None:
     one, two = block(1, (1, 4, 90), (11, 14, 80)), block(2, (1, 4, 75))
     fitted = fit([one, two], budget=4 + 20 + 4 + 20)
-    assert [ranges(each) for each in fitted.blocks] == [[(1, 4)], [(1, 4)]]
+    assert [ranges(item) for item in fitted.blocks] == [[(1, 4)], [(1, 4)]]
 
 
 def test_the_turns_of_a_conversation_compete_each_for_itself() -> None:
     one, two = replace(block(1, (1, 4, 90), (11, 14, 80)), apart=True), block(2, (1, 4, 75))
     fitted = fit([one, two], budget=4 + 20 + 4 + 20)
-    assert {each.id: ranges(each) for each in fitted.blocks} == {1: [(1, 4), (11, 14)], 2: []}
+    assert {item.id: ranges(item) for item in fitted.blocks} == {1: [(1, 4), (11, 14)], 2: []}
 
 
 def test_of_equal_scores_the_higher_place_promises_more() -> None:
     blocks = [block(9, (1, 1, 95)), block(1, (1, 5, 80)), block(2, (1, 4, 80))]
     fitted = fit(blocks, budget=9 + 34)
-    assert [each.id for each in fitted.blocks if each.shown] == [9, 1]
+    assert [item.id for item in fitted.blocks if item.shown] == [9, 1]
 
 
 def test_a_passage_beside_lines_that_are_shown_is_preferred_to_one_elsewhere() -> None:
     blocks = [block(1, (1, 4, 90), (5, 8, 60)), block(2, (1, 4, 62), header=20)]
     fitted = fit(blocks, budget=50)
-    assert [ranges(each) for each in fitted.blocks] == [[(1, 8)]]
+    assert [ranges(item) for item in fitted.blocks] == [[(1, 8)]]
 
 
 def test_what_is_asked_for_whole_comes_before_all_passages() -> None:
     one = replace(block(1, (3, 4, 90)), wholes=(Piece(1, 40, 91),))
     fitted = fit([one, block(2, (1, 4, 99))], budget=4 + 200 + 10)
-    assert [ranges(each) for each in fitted.blocks] == [[(1, 40)], []]
+    assert [ranges(item) for item in fitted.blocks] == [[(1, 40)], []]
 
 
 def test_a_reference_without_passages_is_named_among_the_hits() -> None:
     known = replace(block(2), score=80.0)
     fitted = fit([block(1, (1, 4, 90)), known, block(3, (1, 4, 30), (11, 14, 20))], budget=4 + 20 + 4 + 24)
-    assert [(each.id, len(each.shown)) for each in fitted.blocks] == [(1, 1), (2, 0), (3, 1)]
+    assert [(item.id, len(item.shown)) for item in fitted.blocks] == [(1, 1), (2, 0), (3, 1)]
 
 
 def test_what_is_said_beside_the_hits_takes_what_they_leave() -> None:
@@ -199,7 +199,7 @@ def test_hits_come_before_whole_sections() -> None:
     one = block(1, (5, 6, 90), sections=((1, 20),))
     two = block(2, (5, 6, 10))
     fitted = fit([one, two], budget=4 + 10 + 4 + 10)
-    assert [ranges(each) for each in fitted.blocks] == [[(5, 6)], [(5, 6)]]
+    assert [ranges(item) for item in fitted.blocks] == [[(5, 6)], [(5, 6)]]
 
 
 def test_fragments_of_one_section_become_the_section() -> None:
@@ -210,15 +210,15 @@ def test_fragments_of_one_section_become_the_section() -> None:
 def test_results_without_room_for_text_are_still_named() -> None:
     blocks = [block(id, (1, 4, 100 - id)) for id in range(1, 6)]
     fitted = fit(blocks, budget=24 + 12)
-    assert [each.id for each in fitted.blocks] == [1, 2, 3, 4]
-    assert [bool(each.shown) for each in fitted.blocks] == [True, False, False, False]
+    assert [item.id for item in fitted.blocks] == [1, 2, 3, 4]
+    assert [bool(item.shown) for item in fitted.blocks] == [True, False, False, False]
     assert fitted.left_out == (5,)
 
 
 def test_headers_do_not_take_the_room_of_the_text() -> None:
     blocks = [block(id, (1, 4, 100 - id), header=10) for id in range(1, 11)]
     fitted = fit(blocks, budget=100)
-    assert sum(bool(each.shown) for each in fitted.blocks) >= 2
+    assert sum(bool(item.shown) for item in fitted.blocks) >= 2
     assert fitted.left_out
 
 
@@ -270,7 +270,7 @@ def test_the_budget_holds_lines_are_whole_and_nothing_is_doubled(
         return told[-1]
 
     fitted = packing.pack(found, budget=budget, prices=prices, use_remaining=use_remaining)
-    by_id = {each.id: each for each in found}
+    by_id = {item.id: item for item in found}
     spent = sum(told)
     for packed in fitted.blocks:
         source = by_id[packed.id]
@@ -284,7 +284,7 @@ def test_the_budget_holds_lines_are_whole_and_nothing_is_doubled(
         for upper, lower in pairwise(packed.shown):
             assert upper.last_line + 1 < lower.first_line
     assert fitted.size == spent <= budget
-    assert [each.id for each in found] == sorted([each.id for each in fitted.blocks] + list(fitted.left_out))
+    assert [item.id for item in found] == sorted([item.id for item in fitted.blocks] + list(fitted.left_out))
     assert fitted == packing.pack(found, budget=budget, prices=prices, use_remaining=lambda named, room: room // 3)
 
 
@@ -336,9 +336,9 @@ def test_rules_stay_within_their_budget_and_none_is_forgotten(
     found: list[tuple[int, float, bool]], budget: int, header: int
 ) -> None:
     every = [rule(id, size, weight=weight, triggered=on) for id, (size, weight, on) in enumerate(found)]
-    candidates = [replace(each, name_size=header) for each in every]
+    candidates = [replace(item, name_size=header) for item in every]
     ruled = packing.rules(candidates, budget=budget, measure=count)
-    titles = {each.id: each.name_size for each in candidates}
+    titles = {candidate.id: candidate.name_size for candidate in candidates}
     spent = sum(count(text) + titles[id] for id, text in ruled.shown) + sum(titles[id] for id in ruled.named)
     assert ruled.size == spent <= budget
     assert len(ruled.shown) <= 3
@@ -350,8 +350,8 @@ def test_what_is_a_section_already_is_not_widened_to_the_one_around_it() -> None
     text = ["# Title", "", "## One", "a b c", "", "## Two", "d e f", "", "## Three", "g h i"]
     whole = block(1, (6, 7, 90), sections=((1, 10), (3, 4), (6, 7)), lines=text)
     part = block(1, (7, 7, 90), sections=((1, 10), (3, 4), (6, 7)), lines=text)
-    for each in (whole, part):
-        [packed] = fit([each], budget=1000 * UNIT).blocks
+    for item in (whole, part):
+        [packed] = fit([item], budget=1000 * UNIT).blocks
         assert [(shown.first_line, shown.last_line) for shown in packed.shown] == [(6, 7)]
 
 
@@ -367,8 +367,8 @@ def test_what_is_nearly_as_good_as_the_best_is_shown_whole_beyond_what_is_enough
     near = [block(id, (1, 30, 100 - id)) for id in range(1, 5)]
     far = [block(id, (1, 30, 40 - id)) for id in range(5, 11)]
     fitted = fit([*near, *far], budget=3000, enough=400, breadth=True, clip=clip)
-    assert [each.id for each in fitted.blocks] == list(range(1, 11))
-    shown = {each.id: each.shown[0] for each in fitted.blocks}
+    assert [item.id for item in fitted.blocks] == list(range(1, 11))
+    shown = {item.id: item.shown[0] for item in fitted.blocks}
     assert [(shown[id].first_line, shown[id].last_line) for id in range(1, 5)] == [(1, 30)] * 4
     assert all(shown[id].cut and shown[id].text for id in range(5, 11))
 
@@ -376,7 +376,7 @@ def test_what_is_nearly_as_good_as_the_best_is_shown_whole_beyond_what_is_enough
 def test_what_is_shown_in_part_is_longer_the_better_it_is() -> None:
     blocks = [block(1, (1, 30, 100)), *(block(id, (1, 39, 80 - 12 * id)) for id in range(2, 6))]
     fitted = fit(blocks, budget=3000, enough=560, breadth=True, clip=clip)
-    sizes = [each.shown[0].last_line - each.shown[0].first_line for each in fitted.blocks[1:]]
+    sizes = [item.shown[0].last_line - item.shown[0].first_line for item in fitted.blocks[1:]]
     assert sizes == sorted(sizes, reverse=True)
     assert len(set(sizes)) > 1
 
@@ -384,7 +384,7 @@ def test_what_is_shown_in_part_is_longer_the_better_it_is() -> None:
 def test_long_names_leave_room_for_texts() -> None:
     blocks = [block(id, (1, 6, 100 - 9 * id), header=60) for id in range(1, 9)]
     fitted = fit(blocks, budget=3000, enough=300, breadth=True, clip=clip)
-    assert [ranges(each) for each in fitted.blocks] == [[(1, 6)]] * 8
+    assert [ranges(item) for item in fitted.blocks] == [[(1, 6)]] * 8
 
 
 @pytest.mark.parametrize(("match", "whole"), [(0.97, 1), (0.85, 2), (0.75, 3), (0.2, 3), (None, 1)])

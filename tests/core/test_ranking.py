@@ -136,7 +136,7 @@ def test_of_equal_scores_the_newer_document_comes_first_then_the_smaller_id() ->
 
 
 def place(ids: list[int], successors: dict[int, list[int]]) -> list[int]:
-    return ranking.below_successors(ids, lambda each: each, lambda each: successors.get(each, []))
+    return ranking.below_successors(ids, lambda item: item, lambda item: successors.get(item, []))
 
 
 def test_a_successor_takes_the_place_of_what_it_supersedes() -> None:
@@ -161,7 +161,7 @@ def test_two_memories_that_supersede_each_other_both_stand_once() -> None:
 
 def test_a_very_long_chain_is_no_problem() -> None:
     ids = list(range(3000))
-    assert place(ids, {each: [each + 1] for each in ids}) == ids[::-1]
+    assert place(ids, {item: [item + 1] for item in ids}) == ids[::-1]
 
 
 @given(
@@ -177,9 +177,9 @@ def test_no_result_is_lost_and_none_stands_above_its_successor(ids: list[int], p
     placed = place(ids, successors)
     assert sorted(placed) == sorted(ids)
     for old, newer in successors.items():
-        for each in newer:
-            if old in placed and each in placed:
-                assert placed.index(each) < placed.index(old)
+        for item in newer:
+            if old in placed and item in placed:
+                assert placed.index(item) < placed.index(old)
 
 
 def test_keywords_are_looked_for_in_title_phrases_and_anchors() -> None:

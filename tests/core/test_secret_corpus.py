@@ -65,10 +65,10 @@ def test_the_files_hold_no_value_that_a_scanner_would_take_for_real(name: str) -
 
 @every_set
 def test_secrets_are_found_and_harmless_text_is_left_alone(name: str) -> None:
-    got = share([judge(case) for case in cases(name)])
-    assert got.found >= LEAST_FOUND[name]
-    assert got.wrongly_redacted <= MOST_WRONGLY_REDACTED
-    assert got.surroundings_kept >= LEAST_SURROUNDINGS_KEPT[name]
+    actual = share([judge(case) for case in cases(name)])
+    assert actual.found >= LEAST_FOUND[name]
+    assert actual.wrongly_redacted <= MOST_WRONGLY_REDACTED
+    assert actual.surroundings_kept >= LEAST_SURROUNDINGS_KEPT[name]
 
 
 @every_set
@@ -83,9 +83,9 @@ def test_secrets_are_found_and_harmless_text_is_left_alone(name: str) -> None:
     ids=["lines of Windows", "indented", "quoted", "in a string of JSON"],
 )
 def test_secrets_are_found_in_other_forms_of_the_same_text(name: str, form: Callable[[str], str], less: float) -> None:
-    got = share([judge(rewritten(case, form)) for case in cases(name)])
-    assert got.found >= LEAST_FOUND[name] - less
-    assert got.wrongly_redacted <= MOST_WRONGLY_REDACTED_ESCAPED
+    actual = share([judge(rewritten(case, form)) for case in cases(name)])
+    assert actual.found >= LEAST_FOUND[name] - less
+    assert actual.wrongly_redacted <= MOST_WRONGLY_REDACTED_ESCAPED
 
 
 @every_set

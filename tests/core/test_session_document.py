@@ -94,7 +94,7 @@ def test_every_kind_of_input_has_its_section_in_order() -> None:
 def test_everything_given_is_in_the_document() -> None:
     data = {key: value for key, value in FULL.items() if key not in ("triggerPhrases", "importanceTier", "contextType")}
     text = " ".join(document(data).text.casefold().split())
-    assert [one for one in strings(data) if " ".join(one.casefold().split()) not in text] == []
+    assert [string for string in strings(data) if " ".join(string.casefold().split()) not in text] == []
 
 
 def test_front_matter_carries_title_tier_type_triggers_and_links() -> None:
@@ -291,11 +291,11 @@ def test_given_text_cannot_break_out_of_its_section(text: str) -> None:
     }
     plain = document({"keyDecisions": ["a", "b"], "nextSteps": ["c"], "blockers": ["d"]})
     rendered = document(data, triggers=[text])
-    known = set(session_document.SECTIONS)
+    sections = set(session_document.SECTIONS)
     assert [anchor for anchor in anchors(rendered.text) if not anchor.startswith("decision-")] == list(
         session_document.SECTIONS
     )
-    assert known >= {anchor for anchor in anchors(plain.text) if not anchor.startswith("decision-")}
+    assert sections >= {anchor for anchor in anchors(plain.text) if not anchor.startswith("decision-")}
     assert front(rendered.text)["importance_tier"] == "important"
     assert "\x00" not in rendered.text
     rendered.text.encode()

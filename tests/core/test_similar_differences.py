@@ -17,7 +17,7 @@ AROUND = "It was moved there for the health checks. The firewall allows it from 
         ("It listens on port 8080.", "It listens on port 9090.", [("8080", "9090")]),
         ("**Port 8080** is used; 8080!", "**Port 9090** is used; 9090!", [("8080", "9090")]),
         ("Deploy on Mondays at 9.", "Deploy on Fridays at 10.", [("Mondays", "Fridays"), ("9", "10")]),
-        ("Tokens must be logged.", "Tokens must not be logged.", [("must", "must not")]),
+        ("Tokens must be logged.", "Tokens must not be logged.", [("must be", "must not be")]),
         ("Kapı Salı günü açılır.", "Kapı Pazar günü açılır.", [("Salı", "Pazar")]),
         ("Same text.", "same  TEXT", []),
         ("One.", "One. " + "A whole sentence was added to the old text here.", []),

@@ -146,8 +146,8 @@ def test_threads_that_meet_at_the_first_use_share_one_model() -> None:
 
 @pytest.mark.parametrize("name", sorted(HASHES))
 def test_a_changed_file_is_refused_by_name(tmp_path: Path, name: str) -> None:
-    for each in HASHES:
-        shutil.copy(MODEL_FOLDER / each, tmp_path / each)
+    for name in HASHES:
+        shutil.copy(MODEL_FOLDER / name, tmp_path / name)
     with (tmp_path / name).open("ab") as file:
         file.write(b"\n")
     with pytest.raises(ProviderUnavailable, match=name) as caught:
@@ -159,8 +159,8 @@ def test_a_missing_file_is_named_and_comes_back_when_it_is_there(tmp_path: Path)
     embedder = LocalEmbedder(folder=tmp_path)
     with pytest.raises(ProviderUnavailable, match=r"model\.onnx"):
         embedder.embed_documents(["anything"])
-    for each in HASHES:
-        shutil.copy(MODEL_FOLDER / each, tmp_path / each)
+    for name in HASHES:
+        shutil.copy(MODEL_FOLDER / name, tmp_path / name)
     assert len(embedder.embed_documents(["anything"])) == 1
 
 

@@ -565,9 +565,9 @@ def unhealthy(root: Path) -> list[str]:
     with open_at(root) as workspace:
         scanned = workspace.index()
         problems = [
-            f"{one['check']}: {one['message']}"
-            for one in workspace.health(full=True).problems
-            if one["check"] != "held back"  # what an operation did on purpose
+            f"{problem['check']}: {problem['message']}"
+            for problem in workspace.health(full=True).problems
+            if problem["check"] != "held back"  # what an operation did on purpose
         ]
         verified = workspace.ledger_verify()
     problems += [] if verified.ok else [f"the ledger: {verified.summary}"]

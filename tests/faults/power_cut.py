@@ -146,8 +146,8 @@ def _take(event: _Event, nodes: dict[int, _Node]) -> None:
         case "sync":
             node = nodes[event.node]
             waiting, node.waiting = node.waiting, []
-            for one in waiting:
-                _apply(one, nodes)
+            for item in waiting:
+                _apply(item, nodes)
         case "rename":
             nodes[event.node].waiting.append(event)
             if event.other != event.node:

@@ -181,7 +181,7 @@ def _failed(ready: Ready, root: Path, at: int, kind: str) -> str:
             error = error or caught
         except OSError as caught:  # nobody is told the next step by that
             where = traceback.extract_tb(caught.__traceback__)
-            ours = [f"{one.name}:{one.lineno}" for one in where if "spec_kit_memory" in one.filename]
+            ours = [f"{item.name}:{item.lineno}" for item in where if "spec_kit_memory" in item.filename]
             now = f"a bare {caught!r} at {ours[-5:]}"
     call = calls.names[at - 1] if calls.reached else "not reached"
     if isinstance(error, SpecKitMemoryError) and error.code not in REFUSALS:
@@ -254,10 +254,10 @@ def _seen(ready: Ready, root: Path, at: int) -> str:
     with watched(calls), _opened(root, ready.operation, calls) as workspace:
         ready.operation.act(workspace)
     states = [state for state in (ready.before, ready.between, ready.after) if state is not None]
-    wanted = [json.loads(json.dumps(_cards(state))) for state in states]
+    expected = [json.loads(json.dumps(_cards(state))) for state in states]
     # The last one to close the index has it for itself for a moment: others wait.
     waits = bool(seen) and str(seen[0]).startswith("E025")
-    if not ready.operation.resumes and seen and not waits and seen[0] not in wanted:
+    if not ready.operation.resumes and seen and not waits and seen[0] not in expected:
         return f"({calls.names[at - 1]}) another process saw {seen[0]}"
     return _verdict(ready, root, acknowledged=True, error=None)
 
@@ -339,10 +339,10 @@ def _completed(ready: Ready, root: Path) -> str:
             workspace.index()
     state = operations.state_of(root)
     names = ("files", "memories", "links", "validations", "overrides", "set aside", "found")
-    wanted = ready.after if ready.operation.resumes or ready.between is None else ready.between
-    wrong = [name for name in names if _plain(state, name, ready) != _plain(wanted, name, ready)]
+    expected = ready.after if ready.operation.resumes or ready.between is None else ready.between
+    wrong = [name for name in names if _plain(state, name, ready) != _plain(expected, name, ready)]
     if wrong:
-        return f"doing it again left {operations.difference(state, wanted)}"
+        return f"doing it again left {operations.difference(state, expected)}"
     return "; ".join(operations.unhealthy(root))
 
 

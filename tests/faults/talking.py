@@ -149,12 +149,12 @@ class Talk:
             while True:
                 line = self.process.stdout.readline()
                 assert line, f"the server ended: {b''.join(self.errors).decode()[-3000:]}"
-                said: dict[str, Any] = json.loads(line)
-                assert said["jsonrpc"] == "2.0"
-                if said.get("id") == number:
-                    return said
-                if said.get("id") is not None:  # null is no request's answer
-                    self._early[said["id"]] = said
+                data: dict[str, Any] = json.loads(line)
+                assert data["jsonrpc"] == "2.0"
+                if data.get("id") == number:
+                    return data
+                if data.get("id") is not None:  # null is no request's answer
+                    self._early[data["id"]] = data
         finally:
             hang.cancel()
 

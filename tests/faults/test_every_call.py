@@ -103,9 +103,12 @@ def test_what_another_process_saves_during_a_scan_is_never_missing(
             calls.armed = False
         with operations.open_at(root) as workspace:
             if said and isinstance(said[0], int):
-                assert [one.id for one in workspace.list(limit=100).memories if one.id == said[0]], (at, calls.names)
+                assert [memory.id for memory in workspace.list(limit=100).memories if memory.id == said[0]], (
+                    at,
+                    calls.names,
+                )
                 assert workspace.search("potoroo truffles", limit=1).results[0].id in said
-            problems = [one for one in workspace.health(full=True).problems if one["check"] != "held back"]
+            problems = [problem for problem in workspace.health(full=True).problems if problem["check"] != "held back"]
             assert problems == [] or "E025" in str(said), (at, said)
         shutil.rmtree(root)
         return calls, said

@@ -49,8 +49,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def files(folder: Path) -> dict[str, bytes]:
     """Without temporary files, which a kill leaves."""
-    found = (path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(TEMPORARY))
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+    results = (path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(TEMPORARY))
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in results}
 
 
 FAULTS: dict[str, Callable[[], Fault]] = {

@@ -196,11 +196,11 @@ def test_reads_go_on_beside_a_write_that_waits_half_a_minute_for_another_process
             assert time.monotonic() - started > 25 or not server.answered(waiting)
             refused = [Answer(server.response(number)["result"]) for number in waiting]
             assert time.monotonic() - started >= 25
-        for each in refused:
-            assert each.code == "E025", each
-            assert "30 seconds" in each.message
-            assert "The text is kept in" in each.message
-            assert "memory_index_scan" in each.hint
+        for item in refused:
+            assert item.code == "E025", item
+            assert "30 seconds" in item.message
+            assert "The text is kept in" in item.message
+            assert "memory_index_scan" in item.hint
         assert not server.call("memory_index_scan").is_error
         answer = server.search("kept in spite of it", limit=20)
         assert {f"Kept in spite of it {number}" for number in range(3)} <= set(answer.titles)

@@ -136,7 +136,7 @@ def test_a_provider_that_never_answers_holds_up_neither_start_nor_search_nor_sav
         answer = server.search("zebra3")
         assert answer.titles[0] == "Note 3"
         assert answer.data["method"] == "text"
-        assert any("E004" in said for said in answer.data["unavailable"]), answer.data["unavailable"]
+        assert any("E004" in item for item in answer.data["unavailable"]), answer.data["unavailable"]
         again = server.search("zebra4")
         assert again.titles[0] == "Note 4"
         saved = server.call("memory_save", context={"sessionSummary": "Saved all the same"}, specFolder="001-core")
@@ -257,12 +257,12 @@ def test_a_clock_set_back_does_not_keep_a_provider_away(place: Place, provider: 
 def test_a_damaged_model_file_is_e004_and_text_answers(place: Place, tmp_path: Path, name: str) -> None:
     model = tmp_path / "model"
     model.mkdir()
-    for each in local.HASHES:
-        target = model / each
-        if each == name:
-            target.write_bytes((local.MODEL_FOLDER / each).read_bytes()[:-1000])
+    for hash_ in local.HASHES:
+        target = model / hash_
+        if hash_ == name:
+            target.write_bytes((local.MODEL_FOLDER / hash_).read_bytes()[:-1000])
         else:
-            shutil.copyfile(local.MODEL_FOLDER / each, target)
+            shutil.copyfile(local.MODEL_FOLDER / hash_, target)
     place.memory("zebra", "# Zebra\n\nThe zebra walks alone.")
     settings = Settings(root=place.root, semantic=Semantic(model="local"))
     with Workspace(settings, now=place.clock, embedder=LocalEmbedder(folder=model)) as workspace:

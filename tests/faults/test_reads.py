@@ -51,7 +51,7 @@ def test_an_answer_is_right_or_an_error_whatever_cannot_be_read(root: Path, name
     counting = Calls(0, Fault.error(BROKEN, only=READS))
     with watched(counting), operations.open_at(root) as workspace:
         counting.armed = True
-        wanted = _told(ask(workspace))
+        expected = _told(ask(workspace))
         counting.armed = False
     assert counting.names
     for at in range(1, len(counting.names) + 1, EVERY):
@@ -61,11 +61,11 @@ def test_an_answer_is_right_or_an_error_whatever_cannot_be_read(root: Path, name
             try:
                 message = _told(ask(workspace))
             except SpecKitMemoryError as error:
-                message = wanted if error.code in REFUSALS else f"{error.code} {error}"
+                message = expected if error.code in REFUSALS else f"{error.code} {error}"
             # A list goes on without what it could not read, and gives the reason.
-            assert message == wanted or os.strerror(BROKEN) in message, (at, calls.names[at - 1 : at])
+            assert message == expected or os.strerror(BROKEN) in message, (at, calls.names[at - 1 : at])
             calls.armed = False
-            assert _told(ask(workspace)) == wanted, f"after call {at} failed once"
+            assert _told(ask(workspace)) == expected, f"after call {at} failed once"
 
 
 @pytest.mark.parametrize("name", QUESTIONS)

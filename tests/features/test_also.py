@@ -91,7 +91,7 @@ def test_relevance_is_the_mean_of_what_each_text_finds_alone(filled: Place, fusi
     workspace = filled.open(search=Search(fusion=fusion))
     alone = [relevances(workspace.search(text, explain=True, min_score=0)) for text in (QUESTION, *HELP)]
     together = relevances(workspace.search(QUESTION, also=HELP, explain=True))
-    mean = {title: sum(each[title] for each in alone) for title in together}
+    mean = {title: sum(item[title] for item in alone) for title in together}
     best = max(mean.values())
     assert together == {title: pytest.approx(value / best) for title, value in mean.items()}
 
@@ -208,7 +208,7 @@ class Single:
         return QueryEmbedding(HashingEmbedder().embed_query(text).vector)
 
     def embed_documents(self, texts: Sequence[str]) -> list[Embedding]:
-        return [Embedding(each.vector) for each in HashingEmbedder().embed_documents(texts)]
+        return [Embedding(document.vector) for document in HashingEmbedder().embed_documents(texts)]
 
 
 def test_an_embedder_that_takes_one_text_is_asked_one_by_one(filled: Place) -> None:

@@ -125,7 +125,7 @@ def test_callers_that_ask_at_once_get_what_each_gets_alone(place: Place) -> None
             f"specs/00{len(user)}-{user}/memory/note.md", f"# Folder of {user}\n\nThe harbour bell of {user}.\n"
         )
     place.write("constitutional/house.md", "# House\n\nRing the harbour bell once.\n")
-    one = place.open()
+    file = place.open()
     scopes = [Isolation(user_id=user) for user in ("ann", "bob", "cy")]
     scopes += [Isolation(allowed_paths=(f"specs/00{len(user)}-{user}",)) for user in ("ann", "bob", "cy")]
     scopes += [Isolation(), Isolation(allowed_paths=()), Isolation(project_id="blue")]
@@ -145,7 +145,7 @@ def test_callers_that_ask_at_once_get_what_each_gets_alone(place: Place) -> None
             ]
         )
 
-    one._runtime.shared.accesses.add = lambda memory_id, at: {}  # type: ignore[method-assign, assignment, misc]
+    file._runtime.shared.accesses.add = lambda memory_id, at: {}  # type: ignore[method-assign, assignment, misc]
     expected = {caller: asked(place.open(isolation=scope)) for caller, scope in zip(callers, scopes, strict=True)}
     wrong: list[tuple[str, str]] = []
     start = threading.Barrier(2 * len(callers))
@@ -153,7 +153,7 @@ def test_callers_that_ask_at_once_get_what_each_gets_alone(place: Place) -> None
     def go(caller: Caller) -> None:
         start.wait(DEADLINE_SECONDS)
         for _ in range(5):
-            message = asked(one.for_caller(caller))
+            message = asked(file.for_caller(caller))
             if message != expected[caller]:
                 wrong.append((expected[caller], message))
 

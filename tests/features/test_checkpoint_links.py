@@ -243,8 +243,8 @@ def test_a_restore_counts_the_links_that_the_comparison_named(place: Place, work
     place.memory("four", "# Four\n\nIt came later.")
     workspace.index()
     workspace.link(one, place.id_of(workspace, "four"), "supports")
-    found = workspace.checkpoint_diff("c")
-    assert [(row.source_id, row.target_id) for row in found.links_added] == [
+    results = workspace.checkpoint_diff("c")
+    assert [(row.source_id, row.target_id) for row in results.links_added] == [
         (one, three),
         (one, place.id_of(workspace, "four")),
     ]
@@ -253,7 +253,7 @@ def test_a_restore_counts_the_links_that_the_comparison_named(place: Place, work
     assert links(workspace) == []
     workspace.undo()
     assert {(link.source_id, link.target_id) for link in links(workspace)} >= {
-        (row.source_id, row.target_id) for row in found.links_added
+        (row.source_id, row.target_id) for row in results.links_added
     }
 
 
@@ -264,8 +264,8 @@ def test_a_restore_counts_the_links_that_it_brings_back_and_changes(place: Place
     workspace.checkpoint_create("c")
     workspace.link(one, two, "supports", strength=0.9)
     workspace.unlink(next(link.id for link in links(workspace) if link.target_id == three))
-    found = workspace.checkpoint_diff("c")
-    assert (len(found.links_changed), len(found.links_removed), len(found.links_added)) == (1, 1, 0)
+    results = workspace.checkpoint_diff("c")
+    assert (len(results.links_changed), len(results.links_removed), len(results.links_added)) == (1, 1, 0)
     answer = restore(place, workspace)
     assert (answer.links_restored, answer.links_removed) == (2, 0)
 

@@ -69,7 +69,7 @@ def searched(workspace: Workspace) -> list[Any]:
 
 def file_of(workspace: Workspace, name: str) -> Path:
     found, _ = shelf.headers(FolderShelf(workspace.settings), workspace.settings.scope)
-    place = next(one.place for one in found if one.name == name)
+    place = next(item.place for item in found if item.name == name)
     assert isinstance(place, FileSlot)
     return place.place.path
 

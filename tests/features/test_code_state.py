@@ -156,7 +156,7 @@ def test_fresh_leaves_out_what_is_stale_before_the_limit_and_says_so(place: Plac
     answer = workspace.search("login", limit=2, fresh=True)
     assert [result.path for result in answer.results] == ["memory/plain.md"]
     assert answer.held_back.stale == 6
-    assert {each["reason"] for each in answer.held_back.best} == {"stale"}
+    assert {item["reason"] for item in answer.held_back.best} == {"stale"}
     assert len(workspace.search("login", limit=10).results) == 7
     place.write("src/login.py", "def login(): ...\n")
     assert len(workspace.search("login", limit=10, fresh=True).results) == 7
@@ -223,7 +223,7 @@ def test_other_memories_folders_and_what_is_outside_are_no_code(place: Place, tm
     place.write("memory/login.md", f"# Names\n\n{names} and `{outside}`\n")
     workspace = place.open()
     memories = workspace._runtime.store.documents.find()
-    assert [[file.path for file in one.cited] for one in memories if one.cited] == [["src/real.py"]]
+    assert [[file.path for file in memory.cited] for memory in memories if memory.cited] == [["src/real.py"]]
 
 
 def test_line_ends_as_git_changes_them_are_no_change(place: Place) -> None:

@@ -69,14 +69,14 @@ def workspace(place: Place) -> Workspace:
 def test_rules_the_folders_standing_and_decisions_come_in_one_text(workspace: Workspace) -> None:
     answer = workspace.context(spec_folder="007-auth")
     assert "Never commit to main." in answer.text
-    for said in (
+    for text in (
         "Half of the routes are moved.",
         "Rotate the signing key.",
         "The key server is down.",
         "Sessions became signed tokens.",
         "We chose signed tokens over Redis.",
     ):
-        assert answer.text.count(said) == 1, said
+        assert answer.text.count(text) == 1, text
     assert "A long tail" not in answer.text
     assert "date:" not in answer.text
     assert "ANCHOR" not in answer.text
@@ -102,12 +102,12 @@ def test_a_memory_stands_in_one_place(workspace: Workspace, prompt: str | None, 
     assert len(ids) == len(set(ids)), answer.text
     for title in ("Tokens", "Which key store", "House rules", "Sessions"):
         assert answer.text.count(f"**{title}**") <= 1
-    for said in (
+    for text in (
         "We chose signed tokens over Redis.",
         "Sessions became signed tokens.",
         "signed with a key in the vault",
     ):
-        assert answer.text.count(said) <= 1, said
+        assert answer.text.count(text) <= 1, text
 
 
 def test_the_folders_newest_tells_its_decision_beside_where_it_stands(workspace: Workspace) -> None:

@@ -210,9 +210,9 @@ def test_vectors_of_another_size_are_a_problem_until_they_are_made_anew(place: P
     other = Workspace(Settings(root=place.root), embedder=HashingEmbedder(dimensions=64), now=place.clock)
     place.opened.append(other)
     (problem,) = other.health().problems
-    said = f"the index has vectors of {HashingEmbedder.name} with {size} dimensions, not with 64"
-    assert (problem.check, problem["message"]) == ("meaning", said)
-    assert said in str(other.search("text of one").unavailable[0])
+    text = f"the index has vectors of {HashingEmbedder.name} with {size} dimensions, not with 64"
+    assert (problem.check, problem["message"]) == ("meaning", text)
+    assert text in str(other.search("text of one").unavailable[0])
     other.index()
     assert other.health().healthy
     assert other.search("text of one").method == "hybrid"

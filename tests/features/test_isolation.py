@@ -112,8 +112,8 @@ def make_world(place: Place, kind: Kind, way: str) -> World:
     if way == "a process each":
         ours, theirs = place.open(isolation=kind.ours), place.open(isolation=kind.theirs)
     else:
-        one = place.open(isolation=Isolation(user_id="somebody else"))
-        ours, theirs = (one.for_caller(caller_of(place.root, side)) for side in (kind.ours, kind.theirs))
+        file = place.open(isolation=Isolation(user_id="somebody else"))
+        ours, theirs = (file.for_caller(caller_of(place.root, side)) for side in (kind.ours, kind.theirs))
     hidden = {card.id: card.path for card in theirs.list(limit=100).memories if MARK in card.path}
     made = World(place, ours, theirs, kind.own_file, list(hidden.values()), list(hidden), [], kind.ours == Isolation())
     _chat(made, "before")
@@ -292,7 +292,7 @@ def plain(answer: Any) -> Any:
         return fields
     if isinstance(answer, Mapping):
         return {str(key): plain(value) for key, value in answer.items()}
-    return [plain(one) for one in answer] if isinstance(answer, list | tuple) else answer
+    return [plain(item) for item in answer] if isinstance(answer, list | tuple) else answer
 
 
 def told(answer: Any) -> str:
@@ -318,7 +318,7 @@ def without_numbers_of_the_whole(verb: str, answer: Any, *, whole: bool) -> Any:
             shown.pop("ledger", None)
         return None if verb.startswith("ledger_") else shown
     if isinstance(shown, list):
-        return [without_numbers_of_the_whole(verb, one, whole=whole) for one in shown if verb != "ledger_export"]
+        return [without_numbers_of_the_whole(verb, item, whole=whole) for item in shown if verb != "ledger_export"]
     if not isinstance(shown, dict):
         return shown
     shown.get("meta", {}).pop("index_generation", None)
@@ -399,8 +399,8 @@ def test_changing_ones_own_leaves_the_other_side_alone(world: World) -> None:
             shown = told(call(world))
             for path in world.other_paths if verb == "import_original" else ():
                 shown = shown.replace(path, "")  # they stand in the database that was given
-            for asked in ("the zebra in the harbour", "zebra-before.jsonl", "002-zebra"):
-                shown = shown.replace(asked, "")
+            for text in ("the zebra in the harbour", "zebra-before.jsonl", "002-zebra"):
+                shown = shown.replace(text, "")
             if verb == "save":
                 shown = re.sub("A zebra crosses|zebra crosses|zebra-crosses|zebra", "", shown)
             if verb != "keep":  # which tells back the key that it was given

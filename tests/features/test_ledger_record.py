@@ -116,7 +116,7 @@ def test_an_edited_text_is_found_and_its_memory_named(place: Place, workspace: W
     broker = place.id_of(workspace, "broker")
     hash_ = workspace._runtime.store.documents.get(broker).content_hash
     tamper(workspace, f"UPDATE content SET text = x'{other.hex()}' WHERE hash = '{hash_}'")
-    (problem,) = (one for one in workspace.health(full=True).problems if one["check"] == "record")
+    (problem,) = (item for item in workspace.health(full=True).problems if item["check"] == "record")
     assert f"memory {broker} " in problem["message"]
 
 
@@ -131,7 +131,7 @@ def test_many_findings_are_cut_short(place: Place, workspace: Workspace) -> None
         place.memory(f"many-{number}", f"# Many {number}\n\nNumber {number} of many.")
     workspace.index()
     tamper(workspace, "UPDATE memory SET tier = 'important'")
-    results = [one["message"] for one in workspace.health(full=True).problems if one["check"] == "record"]
+    results = [problem["message"] for problem in workspace.health(full=True).problems if problem["check"] == "record"]
     assert len(results) == 21
     assert results[-1].startswith("and ")
 

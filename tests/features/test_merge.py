@@ -101,14 +101,14 @@ def test_a_file_that_was_warned_about_can_be_merged_by_its_path(workspace: Works
 
 
 def test_two_ids_are_merged_whatever_their_folders(workspace: Workspace, place: Place) -> None:
-    one = save(workspace, SESSION)
+    saved = save(workspace, SESSION)
     two = save(workspace, FACT, spec_folder="002-y", create=True)
-    answer = workspace.merge(two.id, one.id)
-    assert (answer.id, answer.merged) == (one.id, two.id)
+    answer = workspace.merge(two.id, saved.id)
+    assert (answer.id, answer.merged) == (saved.id, two.id)
     assert answer.trashed is not None
     assert (place.root / ".spec-kit-memory" / answer.trashed).exists()
-    assert FACT in text_of(place, one)
-    assert workspace.search("staging database cron").results[0].id == one.id
+    assert FACT in text_of(place, saved)
+    assert workspace.search("staging database cron").results[0].id == saved.id
     assert workspace.health().healthy
 
 

@@ -30,7 +30,7 @@ TWO_SECTIONS = (
 
 
 def front(*questions: str) -> str:
-    return "---\nquestions:\n" + "".join(f"  - {json.dumps(one)}\n" for one in questions) + "---\n"
+    return "---\nquestions:\n" + "".join(f"  - {json.dumps(question)}\n" for question in questions) + "---\n"
 
 
 def first(workspace: Workspace, query: str, **how: Any) -> Result:
@@ -133,27 +133,27 @@ def test_a_secret_in_a_question_is_neither_written_nor_found(place: Place) -> No
     workspace.index()
     stored = workspace._runtime.store
     for card in workspace.list().memories:
-        assert all(key not in one.question for one in stored.documents.passages(memory_ids=[card.id]))
+        assert all(key not in passage.question for passage in stored.documents.passages(memory_ids=[card.id]))
 
 
 def test_two_memories_that_are_merged_keep_the_questions_of_both(place: Place) -> None:
     (place.root / "specs/001-core").mkdir(parents=True)
     workspace = place.open()
-    one = workspace.save(context=SESSION, spec_folder="001-core")
+    saved = workspace.save(context=SESSION, spec_folder="001-core")
     other = workspace.save(
         context=SESSION | {"questions": ["Which tool makes copies?", ASKED.lower()], "title": "Copies"},
         spec_folder="001-core",
         force=True,
     )
-    assert one.id is not None
+    assert saved.id is not None
     assert other.id is not None
-    workspace.merge(one.id, other.id)
+    workspace.merge(saved.id, other.id)
     text = (place.root / other.path).read_text(encoding="utf-8")
     assert "Which tool makes copies?" in text
     assert SESSION["questions"][1] in text
     assert text.lower().count(ASKED.lower()) == 1
     workspace.undo()
-    assert (place.root / one.path).exists()
+    assert (place.root / saved.path).exists()
     assert "Which tool makes copies?" in (place.root / other.path).read_text(encoding="utf-8")
 
 
@@ -200,7 +200,9 @@ def test_hand_written_questions_are_read_in_every_form_and_what_is_odd_is_said(p
     stored = {card.path: card for card in workspace.list().memories}
     asked = {
         path: [
-            one.question for one in workspace._runtime.store.documents.passages(memory_ids=[card.id]) if one.question
+            passage.question
+            for passage in workspace._runtime.store.documents.passages(memory_ids=[card.id])
+            if passage.question
         ]
         for path, card in stored.items()
     }

@@ -87,7 +87,7 @@ def test_every_text_that_was_given_is_in_the_file(place: Place, data: dict[str, 
     text = folded(saved_text(place, answer.path))
     names = set(data) | {"decision", "chosen", "rationale", "alternatives", "path", "description", "prompt", "type"}
     names |= {"title", "narrative", "facts", "timestamp", "supersedes", "links"}
-    missing = [one for one in strings(data) if one not in names and folded(one) not in text]
+    missing = [string for string in strings(data) if string not in names and folded(string) not in text]
     assert missing in ([], ["bugfix", "decision"], ["bugfix"])
     assert ("Bugfix" in text) == ("observations" in data)
 
@@ -174,7 +174,9 @@ def test_any_session_data_is_found_again_in_the_parsed_file(place: Place, data: 
     document = markdown.parse(answer.text)
     page = folded(document.text)
     if not answer.redacted:
-        lost = [text for text in strings(list(data.values())) if not any(one in page for one in spellings(text))]
+        lost = [
+            text for text in strings(list(data.values())) if not any(spelling in page for spelling in spellings(text))
+        ]
         assert [text for text in lost if text not in ("decision", "rationale", "narrative")] == []
     assert [warning.message for warning in document.warnings] == []
     assert {anchor.id for anchor in document.anchors} >= {"summary"} or not document.anchors
@@ -578,11 +580,11 @@ def test_phrases_that_can_never_match_are_told_at_save_update_and_index(place: P
     never = "trigger phrase 'ab' can never match"
     workspace = place.open()
     saved = workspace.save(context={**SHORT, "triggerPhrases": ["ab", "harbour lamps", "c++"]})
-    assert [told for told in saved.warnings if never in told]
+    assert [warning for warning in saved.warnings if never in warning]
     assert saved.id is not None
     updated = workspace.update(saved.id, trigger_phrases=["ab", "🚀🔥", "İstanbul şubesi"])
-    assert [told for told in updated.hints if never in told]
-    assert not [told for told in updated.hints if "most prompts" in told]
+    assert [hint for hint in updated.hints if never in hint]
+    assert not [hint for hint in updated.hints if "most prompts" in hint]
     place.memory("short", "# Short\n\nA note.", trigger_phrases='["ab", "the"]')
     told = [str(row["message"]) for row in workspace.index().warnings if str(row["path"]).endswith("short.md")]
     assert any(never in message for message in told)

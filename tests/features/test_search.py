@@ -189,7 +189,7 @@ class Stateless(HashingEmbedder):
         return QueryEmbedding(super().embed_query(text).vector)
 
     def embed_documents(self, texts: Sequence[str]) -> list[Embedding]:
-        return [Embedding(each.vector) for each in super().embed_documents(texts)]
+        return [Embedding(document.vector) for document in super().embed_documents(texts)]
 
 
 def test_with_a_remote_model_a_memory_that_waits_for_its_vector_is_rated_by_its_text(place: Place) -> None:
@@ -418,7 +418,7 @@ def test_what_goes_without_saying_is_left_out_of_the_json_only(place: Place) -> 
     place.memory("tokens", TOKENS)
     place.memory("rule", "---\ntier: critical\n---\n# Keys\n\nAccess keys are rotated monthly.\n")
     answer = place.open().search("access tokens")
-    messages = {each["title"]: each for each in render.envelope(answer)["data"]["results"]}
+    messages = {item["title"]: item for item in render.envelope(answer)["data"]["results"]}
     assert messages["Login tokens"].keys() == {
         *("id", "title", "path", "lines", "text", "score", "source", "specFolder", "createdAt")
     }
@@ -732,7 +732,7 @@ def test_rules_that_answer_are_results_within_the_limit_and_others_stand_above(p
     assert titles(answer) == ["Short tokens"]
     assert rule in first(answer).text
     assert first(answer).tier is Tier.CONSTITUTIONAL
-    assert [each.title for each in answer.constitutional] == ["Be kind"]
+    assert [item.title for item in answer.constitutional] == ["Be kind"]
     flat = workspace.search("access tokens kept short", limit=2, group_by="passage")
     assert len(flat.results) <= 2
     assert titles(flat)[0] == "Short tokens"

@@ -58,11 +58,11 @@ def test_a_memory_that_changes_in_the_middle_of_a_search_is_found(
 ) -> None:
     with opened(root) as reader, opened(root) as writer:
         reader.search(query="queue parser", limit=5)
-        wanted = next(card.id for card in reader.list(limit=100).memories if card.path.endswith("note5.md"))
-        change = first_times(1, lambda: writer.update(wanted, title="Changed meanwhile"), getattr(owner, name))
+        expected = next(card.id for card in reader.list(limit=100).memories if card.path.endswith("note5.md"))
+        change = first_times(1, lambda: writer.update(expected, title="Changed meanwhile"), getattr(owner, name))
         monkeypatch.setattr(owner, name, change)
         result = reader.search(query="numbat5", limit=5).results
-        assert result[0].id == wanted
+        assert result[0].id == expected
         assert result[0].title == "Changed meanwhile"
 
 
@@ -72,14 +72,14 @@ def test_a_memory_that_changes_in_the_middle_of_every_attempt_is_found(
 ) -> None:
     with opened(root) as reader, opened(root) as writer:
         reader.search(query="queue parser", limit=5)
-        wanted = next(card.id for card in reader.list(limit=100).memories if card.path.endswith("note5.md"))
+        expected = next(card.id for card in reader.list(limit=100).memories if card.path.endswith("note5.md"))
         titles = (f"Changed for the {number}th time" for number in itertools.count(1))
-        change = first_times(100, lambda: writer.update(wanted, title=next(titles)), getattr(owner, name))
+        change = first_times(100, lambda: writer.update(expected, title=next(titles)), getattr(owner, name))
         monkeypatch.setattr(owner, name, change)
-        assert [result.id for result in reader.search(query="numbat5", limit=5).results][:1] == [wanted]
+        assert [result.id for result in reader.search(query="numbat5", limit=5).results][:1] == [expected]
         monkeypatch.undo()
         found = reader.search(query="numbat5", limit=5).results[0]
-        newest = next(card for card in writer.list(limit=100).memories if card.id == wanted)
+        newest = next(card for card in writer.list(limit=100).memories if card.id == expected)
         assert found.title == newest.title, "nothing of an earlier state was kept"
 
 
@@ -88,11 +88,11 @@ def test_a_search_whose_moment_is_past_takes_nothing_from_the_searches_beside_it
         reader.search(query="queue parser", limit=5)
         shared = reader._runtime.whole._shared  # type: ignore[attr-defined]
         columns = shared.loaded._columns
-        wanted = next(card.id for card in reader.list(limit=100).memories if card.path.endswith("note5.md"))
+        expected = next(card.id for card in reader.list(limit=100).memories if card.path.endswith("note5.md"))
         before = columns.known
         with shared.feed.moment():
             counters = shared.feed.counters()
-            writer.update(wanted, title="Acknowledged")
+            writer.update(expected, title="Acknowledged")
             on_another_thread(columns.current)
             newest = columns.known
             columns.follow(counters, before=before)

@@ -32,7 +32,7 @@ def test_content_brings_the_rest_of_a_memory_and_a_line_for_what_was_sent(place:
     assert whole.content is not None
     assert not whole.already_sent
     assert f"[lines {sent.lines}: sent before]" in whole.content
-    told = [*sent.text.split("\n"), *(each for passage in sent.passages for each in passage.text.split("\n"))]
+    told = [*sent.text.split("\n"), *(part for passage in sent.passages for part in passage.text.split("\n"))]
     told += whole.content.split("\n")
     for line in filter(None, lines):
         assert told.count(line) == 1, line
@@ -66,7 +66,7 @@ def test_a_passage_that_was_sent_is_named_beside_one_that_is_new(place: Place) -
     assert "oil" in more.text
     assert "blue" not in more.text
     assert "3-5" in more.sent_before
-    assert all(int(each.split("-")[1]) <= int(sent.lines.split("-")[1]) for each in more.sent_before)
+    assert all(int(item.split("-")[1]) <= int(sent.lines.split("-")[1]) for item in more.sent_before)
     assert not more.already_sent
 
 
@@ -141,4 +141,4 @@ def test_a_text_that_a_trigger_sent_in_part_is_sent_by_a_search(place: Place) ->
     (row,) = workspace.triggers("about the signed key", session_id="s").matches
     assert "Matter 299" not in row["content"]
     result = first(workspace.search("matter 299 of the signed key drawer 299", session_id="s"))
-    assert "Matter 299" in "".join([result.text, *(each.text for each in result.passages)])
+    assert "Matter 299" in "".join([result.text, *(passage.text for passage in result.passages)])

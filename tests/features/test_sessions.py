@@ -131,7 +131,7 @@ def test_a_phrase_of_few_prompts_is_not_too_general(place: Place) -> None:
     ],
 )
 def test_phrases_of_the_product_become_suggestions(place: Place, prompt: str, kind: str | None) -> None:
-    messages = [each["kind"] for each in place.open().triggers(prompt).suggestions]
+    messages = [suggestion["kind"] for suggestion in place.open().triggers(prompt).suggestions]
     assert messages == ([kind] if kind else [])
 
 
@@ -281,7 +281,7 @@ def suggested(workspace: Workspace, turns: int, session: str = "s") -> list[int]
     results = []
     for _ in range(turns):
         answer = workspace.triggers("go on", session_id=session)
-        if [each["kind"] for each in answer.suggestions] == ["save"]:
+        if [suggestion["kind"] for suggestion in answer.suggestions] == ["save"]:
             results.append(answer.session["turn"])
     return results
 

@@ -83,9 +83,9 @@ def test_the_best_that_were_held_back_are_the_best_by_the_score_of_results(place
     workspace = place.open()
     question = " ".join(words)
     every = workspace.search(question, include_archived=True, limit=50, max_tokens=50_000).results
-    wanted = [result.title for result in every if result.title.startswith("Old")][:3]
+    expected = [result.title for result in every if result.title.startswith("Old")][:3]
     held = workspace.search(question, limit=3).held_back
-    assert [row["title"] for row in held.best] == wanted
+    assert [row["title"] for row in held.best] == expected
     assert [row["score"] for row in held.best] == sorted((row["score"] for row in held.best), reverse=True)
     assert held.archived == 8
 

@@ -447,16 +447,16 @@ def test_a_folder_that_nothing_is_in_names_what_was_probably_meant(place: Place)
     place.write("specs/004-map/memory/b.md", "# B\n\nTiles are our own.\n")
     workspace = place.open()
     meant = "003-payments/001-refunds"
-    for told in ("003", "3", "003/001", "001-refund", "refunds"):
-        assert meant in workspace.list(spec_folder=told).hints[0]
-        assert meant in workspace.history(spec_folder=told).hints[0]
-        assert meant in " ".join(workspace.context("refunds", spec_folder=told).hints)
-        assert meant in " ".join(workspace.search("refunds", spec_folder=told).hints)
+    for name in ("003", "3", "003/001", "001-refund", "refunds"):
+        assert meant in workspace.list(spec_folder=name).hints[0]
+        assert meant in workspace.history(spec_folder=name).hints[0]
+        assert meant in " ".join(workspace.context("refunds", spec_folder=name).hints)
+        assert meant in " ".join(workspace.search("refunds", spec_folder=name).hints)
         for call in (
-            lambda told=told: workspace.load(spec_folder=told),
-            lambda told=told: workspace.delete(spec_folder=told),
-            lambda told=told: workspace.checkpoint_create("c", spec_folder=told),
-            lambda told=told: workspace.save(text="Refunds take two days", spec_folder=told),
+            lambda told=name: workspace.load(spec_folder=told),
+            lambda told=name: workspace.delete(spec_folder=told),
+            lambda told=name: workspace.checkpoint_create("c", spec_folder=told),
+            lambda told=name: workspace.save(text="Refunds take two days", spec_folder=told),
         ):
             with pytest.raises(SpecKitMemoryError) as refused:
                 call()

@@ -572,7 +572,7 @@ def test_many_at_once_take_back_one_each(place: Place) -> None:
         spaces[0].update(1, title=f"Title {number}")
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda space: [space.undo() for _ in range(2)], spaces))
-    assert len([one for each in answers for one in each]) == 8
+    assert len([item for answer in answers for item in answer]) == 8
     assert spaces[0].list().memories[0].title == "Login tokens"
     with pytest.raises(Invalid):
         spaces[1].undo()

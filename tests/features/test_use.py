@@ -71,8 +71,8 @@ def test_listing_is_no_access_and_content_is(workspace: Workspace, place: Place)
 def test_a_read_rewrites_neither_text_index_nor_history(workspace: Workspace, place: Place) -> None:
     def derived() -> list[object]:
         tables = ("passage_fts_data", "passage_fts_idx", "passage", "history", "ledger")
-        found: list[object] = [rows_of(place, f"SELECT * FROM {table}") for table in tables]
-        return [*found, rows_of(place, "SELECT instance, generation FROM counter")]
+        results: list[object] = [rows_of(place, f"SELECT * FROM {table}") for table in tables]
+        return [*results, rows_of(place, "SELECT instance, generation FROM counter")]
 
     before = derived()
     for _ in range(12):

@@ -78,7 +78,7 @@ def test_work_that_fails_is_told_and_takes_nothing_with_it(monkeypatch: pytest.M
     workers = _Workers()
     workers.start(fail)
     assert failed.wait(120)
-    assert [str(each) for each in told] == ["no"]
+    assert [str(item) for item in told] == ["no"]
     work = Done()
     workers.start(work)
     assert work.result()

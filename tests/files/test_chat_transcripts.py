@@ -80,7 +80,10 @@ def test_pieces_of_one_streamed_message_are_one_turn(tmp_path: Path) -> None:
 
 def test_two_sessions_in_one_file_are_two_conversations(tmp_path: Path) -> None:
     lines = [claude("user", "one", 1), {**claude("user", "two", 2), "sessionId": "22222222-bbbb"}]
-    assert [found.id for found in read_conversations(written(tmp_path, lines))] == ["11111111-aaaa", "22222222-bbbb"]
+    assert [conversation.id for conversation in read_conversations(written(tmp_path, lines))] == [
+        "11111111-aaaa",
+        "22222222-bbbb",
+    ]
 
 
 def codex(kind: str, payload: dict[str, Any], second: int = 0) -> dict[str, Any]:

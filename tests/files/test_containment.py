@@ -49,9 +49,9 @@ def workspace(root: Path) -> Iterator[Workspace]:
         (root / f"memory/{name}.md").write_text(
             PLAN.replace("Plan", name.title()).replace("digs", name), encoding="utf-8"
         )
-    with opened(root) as found:
-        found.index()
-        yield found
+    with opened(root) as results:
+        results.index()
+        yield results
 
 
 def opened(root: Path, **more: Any) -> Workspace:
@@ -90,7 +90,7 @@ def everything(folder: Path, *, but: tuple[str, ...] = ()) -> dict[str, str]:
     """Every file below a folder with its content; links as what they say."""
     result = {}
     for place, folders, names in os.walk(folder):
-        for name in (*names, *(one for one in folders if (Path(place) / one).is_symlink())):
+        for name in (*names, *(item for item in folders if (Path(place) / item).is_symlink())):
             path = Path(place) / name
             below = path.relative_to(folder).as_posix()
             if not below.startswith(but):
@@ -567,7 +567,7 @@ def test_numbers_that_are_none_in_the_state_folder_stop_nothing(root: Path, name
         workspace.stats()
         workspace.health()
         settings = workspace.settings
-    assert all(abs(one.count) < 1e12 for one in activity.read(settings))
+    assert all(abs(item.count) < 1e12 for item in activity.read(settings))
     assert write_counters.read(settings, scope=settings.scope).deletes == 1
 
 
@@ -580,7 +580,7 @@ def test_a_checkpoint_with_a_number_that_is_none_is_named_and_the_others_are_lis
     forged = json.loads(header) | {"name": "bad", "memories": float("inf")}
     (folder / "bad.jsonl.gz").write_bytes(gzip.compress(json.dumps(forged).encode() + b"\n" + b"".join(rest)))
     answer = workspace.checkpoint_list()
-    assert [one["name"] for one in answer.checkpoints] == ["good"]
+    assert [checkpoint["name"] for checkpoint in answer.checkpoints] == ["good"]
     assert len(answer.hints) == 1
 
 
@@ -593,7 +593,7 @@ def test_a_checkpoint_that_is_a_link_or_a_pipe_is_reported_and_the_others_are_li
     (folder / "link.jsonl.gz").symlink_to(victim / "stolen.jsonl.gz")
     os.mkfifo(folder / "pipe.jsonl.gz")
     answer = workspace.checkpoint_list()
-    assert [one["name"] for one in answer.checkpoints] == ["good"]
+    assert [checkpoint["name"] for checkpoint in answer.checkpoints] == ["good"]
     assert len(answer.hints) == 2
     assert {p["check"] for p in workspace.health().problems} == {"checkpoints"}
 

@@ -17,11 +17,11 @@ Write = Callable[..., Path]
 
 
 def paths(settings: Settings) -> list[str]:
-    return [one.path for one in discover(settings).files]
+    return [file.path for file in discover(settings).files]
 
 
 def test_every_rule_finds_its_files_and_the_rest_are_counted(settings: Settings, write: Write) -> None:
-    wanted = [
+    expected = [
         ".opencode/skill/git/constitutional/rule.md",
         ".opencode/specs/002-b/memory/b.md",
         ".specify/memory/constitution.md",
@@ -42,13 +42,13 @@ def test_every_rule_finds_its_files_and_the_rest_are_counted(settings: Settings,
         "src/code.py",
         ".spec-kit-memory/x.md",
     ]
-    for path in (*wanted, *other, *unseen):
+    for path in (*expected, *other, *unseen):
         write(path)
     seen = discover(settings)
-    assert [one.path for one in seen.files] == sorted(wanted)
+    assert [file.path for file in seen.files] == sorted(expected)
     assert seen.undiscovered == len(other)
     assert seen.problems == ()
-    archived = {one.path for one in seen.files if one.archived_folder}
+    archived = {file.path for file in seen.files if file.archived_folder}
     assert archived == {"specs/001-a/z_archive/memory/old.txt"}
 
 
@@ -77,7 +77,7 @@ def test_what_stands_where_a_memory_could_is_named_with_the_reason(root: Path, w
     ):
         write(path)
     seen = discover(Settings(root=root, exclude=("specs/002-b/", "secret.md")))
-    assert [one.path for one in seen.files] == ["memory/a.md"]
+    assert [file.path for file in seen.files] == ["memory/a.md"]
     assert dict(seen.skipped) == expected
 
 
@@ -99,7 +99,7 @@ def test_a_limited_walk_sees_what_is_at_or_below_the_given_paths(settings: Setti
     for path in ("specs/001-a/memory/a.md", "specs/001-a/spec.md", "specs/002-b/spec.md", "memory/m.md"):
         write(path)
     result = discover(settings, only=[root / "specs/001-a", root / "memory/m.md", root / "specs/gone.md"]).files
-    assert [one.path for one in result] == ["memory/m.md", "specs/001-a/memory/a.md", "specs/001-a/spec.md"]
+    assert [item.path for item in result] == ["memory/m.md", "specs/001-a/memory/a.md", "specs/001-a/spec.md"]
 
 
 def test_a_specs_folder_that_is_a_link_makes_no_second_memory(settings: Settings, write: Write, root: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_spec_folder_may_be_a_link_to_another_place_of_the_workspace(
     (root / "specs").mkdir()
     (root / "specs/007-auth").symlink_to("../docs/auth")
     seen = discover(settings)
-    assert [(one.path, one.spec_folder) for one in seen.files] == [
+    assert [(file.path, file.spec_folder) for file in seen.files] == [
         ("docs/auth/memory/a.md", "007-auth"),
         ("docs/auth/spec.md", "007-auth"),
     ]
@@ -139,7 +139,7 @@ def test_loops_of_links_end(settings: Settings, write: Write, root: Path) -> Non
     (root / "specs/001-a/self").symlink_to("self")
     (root / "specs/001-a/memory/loop.md").symlink_to("loop.md")
     seen = discover(settings)
-    assert [one.path for one in seen.files] == ["specs/001-a/memory/a.md"]
+    assert [file.path for file in seen.files] == ["specs/001-a/memory/a.md"]
     assert [(bad.path, bad.code) for bad in seen.problems] == [("specs/001-a/memory/loop.md", "E014")]
     assert "remove the link" in seen.problems[0].message
 
@@ -155,7 +155,7 @@ def test_a_link_out_of_the_workspace_is_reported_and_not_followed(
     (root / "specs/001-a").symlink_to(outside)
     (root / "memory/b.md").symlink_to(outside / "memory/secret.md")
     seen = discover(settings)
-    assert [one.path for one in seen.files] == ["memory/a.md"]
+    assert [file.path for file in seen.files] == ["memory/a.md"]
     assert [(bad.path, bad.code) for bad in seen.problems] == [("memory/b.md", "E110"), ("specs/001-a", "E110")]
     assert all("extraPaths" in bad.message and "outside/" not in bad.message for bad in seen.problems)
 
@@ -172,7 +172,7 @@ def test_extra_paths_take_in_files_folders_and_globs_as_custom(
     write("docs/two.md")
     write("memory/m.md")
     extra = replace(settings, extra_paths=(str(outside), str(tmp_path / "single"), "docs/*/*.md", "memory"))
-    results = {one.path: one.source for one in discover(extra).files}
+    results = {file.path: file.source for file in discover(extra).files}
     assert results == {
         f"{outside.as_posix()}/deep/a.md": Source.CUSTOM,
         f"{outside.as_posix()}/b.txt": Source.CUSTOM,
@@ -206,7 +206,7 @@ def test_a_folder_named_like_a_memory_is_reported_and_the_rest_go_on(settings: S
     write("memory/a.md")
     write("memory/x.md/inside.md")
     seen = discover(settings)
-    assert [one.path for one in seen.files] == ["memory/a.md"]
+    assert [file.path for file in seen.files] == ["memory/a.md"]
     assert [(bad.path, bad.code) for bad in seen.problems] == [("memory/x.md", "E014")]
     assert "rename" in seen.problems[0].message
 
@@ -240,7 +240,7 @@ def test_an_unreadable_folder_is_reported_and_nothing_is_said_about_what_is_belo
     (open_root / "specs/001-a").chmod(0)
     with without_privileges():
         seen = discover(Settings(root=open_root))
-    assert [one.path for one in seen.files] == ["memory/b.md"]
+    assert [file.path for file in seen.files] == ["memory/b.md"]
     assert [(bad.path, bad.code) for bad in seen.problems] == [("specs/001-a", "E011")]
     assert "access" in seen.problems[0].message
     assert seen.unreadable == ("specs/001-a",)
@@ -268,7 +268,7 @@ def test_pending_and_temporary_files_are_left_over_not_found(settings: Settings,
     write("memory/.a.md.swp")
     write("memory/b.md.tmp")
     seen = discover(settings)
-    assert [one.path for one in seen.files] == ["memory/a.md"]
+    assert [file.path for file in seen.files] == ["memory/a.md"]
     assert sorted(seen.leftovers) == sorted(left)
     assert seen.undiscovered == 0
 
@@ -415,7 +415,7 @@ def test_a_folder_that_many_patterns_name_is_walked_once(
 
     monkeypatch.setattr(os, "scandir", counted)
     many = replace(settings, extra_paths=tuple(f"docs/**/x{'*' * number}.md" for number in range(50)))
-    assert [one.path for one in discover(many, count=False).files] == ["docs/a/x.md", "docs/b/x.md", "docs/c/x.md"]
+    assert [file.path for file in discover(many, count=False).files] == ["docs/a/x.md", "docs/b/x.md", "docs/c/x.md"]
     assert walked.count((root / "docs/a").stat().st_ino) == 1
 
 

@@ -138,15 +138,17 @@ def test_what_comes_while_vectors_are_made_is_counted_too(root: Path, monkeypatc
 def test_batches_are_of_like_length_and_the_pace_of_the_first_is_that_of_the_rest() -> None:
     work = [VectorWork(1, str(n), "x" * n) for n in range(1, 641)]
     batches = list(vector_queue._batches(list(work)))
-    assert sorted(one.passage_hash for batch in batches for one in batch) == sorted(one.passage_hash for one in work)
+    assert sorted(item.passage_hash for batch in batches for item in batch) == sorted(
+        item.passage_hash for item in work
+    )
     assert all(
-        max(len(one.embedded) for one in batch) - min(len(one.embedded) for one in batch) < 32 for batch in batches
+        max(len(item.embedded) for item in batch) - min(len(item.embedded) for item in batch) < 32 for batch in batches
     )
     assert len(batches[0][0].embedded) == 640
-    whole = sum(len(one.embedded) for one in work)
+    whole = sum(len(item.embedded) for item in work)
     for share in (4, 10, 16):
-        done = [one for batch in batches[:share] for one in batch]
-        foretold = sum(len(one.embedded) for one in done) * len(work) / len(done)
+        done = [item for batch in batches[:share] for item in batch]
+        foretold = sum(len(item.embedded) for item in done) * len(work) / len(done)
         assert foretold == pytest.approx(whole, rel=0.02)
 
 

@@ -185,8 +185,8 @@ def test_a_branch_switched_away_and_back_loses_nothing(sync: Sync, store: Index,
     shutil.move(root.parent / "aside", root / "specs")
     sync.scan()
     assert live(store) == ids
-    assert {(one.source_id, one.target_id) for one in store.record.links()} == {
-        (one.source_id, one.target_id) for one in links
+    assert {(link.source_id, link.target_id) for link in store.record.links()} == {
+        (link.source_id, link.target_id) for link in links
     }
 
 
@@ -610,7 +610,7 @@ def test_a_users_own_files_have_their_owner(sync: Sync, store: Index, aged: Writ
 
 def _linked(store: Index) -> set[tuple[str, str, Relation]]:
     names = {memory.id: memory.path for memory in store.documents.find()}
-    return {(names[one.source_id], names[one.target_id], one.relation) for one in store.record.links()}
+    return {(names[link.source_id], names[link.target_id], link.relation) for link in store.record.links()}
 
 
 def test_documents_of_a_spec_folder_are_linked_and_relinked(sync: Sync, store: Index, aged: Write, root: Path) -> None:

@@ -91,7 +91,7 @@ def test_one_text_that_fails_is_set_aside_with_its_reason_and_given_up_after_thr
 
     embedder.failing = failing
     results = [embed_pending(store, embedder, settings=settings) for _ in range(4)]
-    assert [one.failed for one in results] == [1, 1, 1, 0]
+    assert [result.failed for result in results] == [1, 1, 1, 0]
     [failed] = [memory for memory in store.documents.find() if memory.vector_status is not VectorStatus.SUCCESS]
     assert (failed.path, failed.vector_status) == ("memory/m07.md", VectorStatus.FAILED)
 
@@ -146,14 +146,14 @@ def test_one_saved_memory_is_embedded_without_waiting_for_the_rest(store: Index,
     assert done.embedded == len(store.documents.passages(memory_ids=[memory.id]))
     assert store.documents.get(memory.id).vector_status is VectorStatus.SUCCESS
     assert embed_memory(store, embedder, memory.id).embedded == 0
-    work = {one.memory_id for one in store.vectors.work(1000)}
+    work = {item.memory_id for item in store.vectors.work(1000)}
     assert memory.id not in work
     assert work
 
 
 def test_what_one_memory_embeds_is_what_a_scan_would(store: Index, settings: Settings) -> None:
     memory = store.documents.find()[0]
-    expected = {one.embedded for one in store.vectors.work(1000) if one.memory_id == memory.id}
+    expected = {item.embedded for item in store.vectors.work(1000) if item.memory_id == memory.id}
     embedder = Recording()
     embed_memory(store, embedder, memory.id)
     assert {text for batch in embedder.asked for text in batch} == expected

@@ -143,8 +143,8 @@ def test_a_checkout_that_touches_a_thousand_files_is_followed(store: Index, sett
         shutil.copytree(aside, root / "specs", dirs_exist_ok=True)
         assert watcher.wait_for(lambda: len(live(store)) == 1000, seconds=SECONDS)
         before = live(store)
-        for made in (root / "specs").iterdir():
-            shutil.rmtree(made)
+        for path in (root / "specs").iterdir():
+            shutil.rmtree(path)
         becomes(watcher, store, set())
         shutil.copytree(aside, root / "specs", dirs_exist_ok=True)
         assert watcher.wait_for(lambda: live(store) == before, seconds=SECONDS)

@@ -95,7 +95,7 @@ def test_a_file_that_fails_in_a_batch_is_named_and_the_others_are_indexed(
     with monkeypatch.context() as patch:
         spoil(patch, bad, object())
         report = sync.scan()
-    assert [(one.path, one.code) for one in report.bad] == [(bad, "E000")]
+    assert [(item.path, item.code) for item in report.bad] == [(bad, "E000")]
     assert "TypeError" in report.bad[0].message
     assert (report.new, report.unknown) == (9, 1)
     assert live(store) == paths
@@ -170,7 +170,7 @@ def test_unreadable_files_are_no_part_of_a_batch(sync: Sync, store: Index, many:
     paths = many(5)
     write(paths[2], b"\xff\xfe\xff")
     report = sync.scan()
-    assert [(one.path, one.code) for one in report.bad] == [(paths[2], "E012")]
+    assert [(item.path, item.code) for item in report.bad] == [(paths[2], "E012")]
     assert live(store) == [path for path in paths if path != paths[2]]
 
 
@@ -179,11 +179,11 @@ def test_unreadable_files_are_no_part_of_a_batch(sync: Sync, store: Index, many:
 
 def dump(settings: Settings) -> dict[str, list[tuple[Any, ...]]]:
     """Everything in the index but its name."""
-    wanted = {table: f'SELECT * FROM "{table}" ORDER BY 1, 2' for table in (*schema.RECORDED, *schema.DERIVED)}
-    wanted["counter"] = "SELECT generation, used, epoch, synced FROM counter"
-    wanted["passage_fts"] = "SELECT * FROM passage_terms ORDER BY term, doc, col, offset"
+    expected = {table: f'SELECT * FROM "{table}" ORDER BY 1, 2' for table in (*schema.RECORDED, *schema.DERIVED)}
+    expected["counter"] = "SELECT generation, used, epoch, synced FROM counter"
+    expected["passage_fts"] = "SELECT * FROM passage_terms ORDER BY term, doc, col, offset"
     with closing(apsw.Connection(str(settings.index_path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
-        return {table: connection.execute(sql).fetchall() for table, sql in wanted.items()}
+        return {table: connection.execute(sql).fetchall() for table, sql in expected.items()}
 
 
 def told(report: ScanReport) -> tuple[Any, ...]:
@@ -479,7 +479,7 @@ def test_what_was_saved_while_a_batch_waited_is_not_overwritten_by_what_was_read
     saved = store.documents.get(path=paths[0])
     assert saved is not None
     assert "newer text" in store.documents.text(saved.id)
-    assert [(one.path, one.code) for one in report.bad] == [(paths[1], "E010")]
+    assert [(item.path, item.code) for item in report.bad] == [(paths[1], "E010")]
     assert live(store) == [paths[0], *paths[2:]]
     assert sync.scan().changed is False
 

@@ -161,10 +161,13 @@ def _evaluated(module: str, node: ast.Call) -> tuple[str, int] | None:
     """The pattern and its flags, as the module has them."""
     known = vars(_loaded(module))
     compiled = _made_by(node) == "compile"
-    flags = [*(node.args[1:] if compiled else []), *(each.value for each in node.keywords if each.arg == "flags")]
+    flags = [
+        *(node.args[1:] if compiled else []),
+        *(keyword.value for keyword in node.keywords if keyword.arg == "flags"),
+    ]
     try:
         pattern = eval(compile(ast.Expression(node.args[0]), module, "eval"), known)
-        number = sum(int(eval(compile(ast.Expression(each), module, "eval"), known)) for each in flags)
+        number = sum(int(eval(compile(ast.Expression(flag), module, "eval"), known)) for flag in flags)
     except (NameError, AttributeError):
         return None
     return (pattern, number) if isinstance(pattern, str) else None

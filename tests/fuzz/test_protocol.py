@@ -48,7 +48,7 @@ def value(parameter: Parameter) -> st.SearchStrategy[Any]:
 
 
 def call(tool: Tool) -> st.SearchStrategy[tuple[str, dict[str, Any]]]:
-    given_ = st.fixed_dictionaries({}, optional={each.name: value(each) for each in tool.parameters})
+    given_ = st.fixed_dictionaries({}, optional={parameter.name: value(parameter) for parameter in tool.parameters})
     return given_.map(lambda arguments: (tool.name, arguments))
 
 
@@ -76,7 +76,7 @@ def finite(thing: Any) -> Any:
         return 0
     if isinstance(thing, dict):
         return {finite(key): finite(each) for key, each in thing.items()}
-    return [finite(each) for each in thing] if isinstance(thing, list) else thing
+    return [finite(item) for item in thing] if isinstance(thing, list) else thing
 
 
 FRAMES = [

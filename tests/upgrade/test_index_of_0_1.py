@@ -125,8 +125,8 @@ def test_all_that_0_1_did_is_taken_back_step_by_step(root: Path, space: Workspac
 
 def test_what_was_taken_over_from_the_original_system_is_not_taken_over_twice(space: Workspace) -> None:
     taken = [operation_of(entry) for entry in space._runtime.whole.record.ledger()]
-    imports = [one for one in taken if isinstance(one, operation.Import)]
-    assert [(one.part, len(one.source)) for one in imports] == [("use", 16), ("history", 16)]
+    imports = [item for item in taken if isinstance(item, operation.Import)]
+    assert [(item.part, len(item.source)) for item in imports] == [("use", 16), ("history", 16)]
 
 
 KILL = """
