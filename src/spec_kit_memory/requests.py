@@ -625,6 +625,7 @@ class FacetsRequest(Request, verb="facets", command=""):
         "text", default="all", choices=Source, also=("all",), help="Only what came from there"
     )
     state_filter: State | str | None = parameter("text", default=None, choices=State, help="Only this state")
+    min_state: State | str | None = parameter("text", default=None, choices=State, help="As for a search")
     include_archived: bool = parameter("boolean", default=False, help="Include memories in state ARCHIVED")
 
 

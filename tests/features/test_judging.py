@@ -302,6 +302,32 @@ def test_facets_count_what_each_further_filter_would_leave(place: Place) -> None
     assert sum(workspace.facets("dock battery", include_archived=True).tiers.values()) == 12
 
 
+EVERYTHING = {"include_archived": True, "min_state": "ARCHIVED"}
+
+
+def test_a_count_is_what_a_search_with_its_value_finds_with_rules_old_and_expired_memories(place: Place) -> None:
+    place.write("constitutional/rule.md", "# Docks stay open\n\nThe dock battery is never locked.\n")
+    for number in range(120):
+        folder, kind = f"00{number % 3 + 1}-part", "decision" if number % 5 else "research"
+        tier = ("normal", "important", "critical", "temporary")[number % 4]
+        text = f"# Dock {number}\n\nThe dock battery number {number}."
+        place.memory(f"m{number}", text, folder=folder, importance_tier=tier, context_type=kind)
+    workspace = place.open()
+    place.clock.pass_(days=60)  # those that fade are dormant, and the temporary ones expired
+    place.memory("new", "# A new dock\n\nThe dock battery of today.", importance_tier="temporary")
+    workspace.index()
+    parameters = {"tier": "tiers", "state_filter": "states", "source": "sources", "context_type": "types"}
+    for asked in ({}, {"include_archived": True}, {"source": "memory"}, {"state_filter": "DORMANT"}, EVERYTHING):
+        counted = workspace.facets("dock battery", **asked)
+        for parameter, field in {**parameters, "spec_folder": "folders"}.items():
+            counts = getattr(counted, field)
+            assert counts, (asked, parameter)
+            found = {
+                value: workspace.search("dock battery", **{**asked, parameter: value}).total_found for value in counts
+            }
+            assert counts == found, (asked, parameter)
+
+
 def test_comparing_reads_the_list_of_memories_once_and_again_after_a_change(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,9 +35,9 @@ def care(runtime: Runtime, request: CareRequest) -> CareAnswer:
         *_stale(runtime),
         *_triggers(runtime),
         *_expired(runtime),
-        *_unused(runtime),
         *_failures(runtime),
         *(_health(runtime) if request.health else ()),
+        *_unused(runtime),  # last, since there may be very many
     ]
     open_ = [item for item in every if (item.key in aside) == request.set_aside]
     chosen = [item for item in open_ if request.kind in (None, item.kind)]

@@ -6,11 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from spec_kit_memory.advice import outcome
 from spec_kit_memory.core import decay
-from spec_kit_memory.core.memory import Memory, State, Tier
+from spec_kit_memory.core.memory import Memory, Source, State, Tier
 from spec_kit_memory.features import search
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import activity
@@ -121,20 +121,29 @@ FACETS: Mapping[str, Facet] = {
 }
 
 
+class _Match(NamedTuple):
+    """One memory that matches, and what a search does with it unless a filter asks for it."""
+
+    memory: Memory
+    state: State
+    is_clear: bool  # if not, it is found only where its state is asked for
+    is_rule: bool  # shown above the results, unless rules are asked for
+
+
 def facets(runtime: Runtime, request: FacetsRequest) -> FacetsAnswer:
     """Count the matches by each facet. A facet's own filter does not apply to its counts, since another value may be
-    chosen instead; and archived memories count by state only, because choosing that state shows them."""
+    chosen instead; each count is what a search with that value finds. Only where more match than a search compares
+    closely can choosing a value find more, because others are compared then."""
     names = [facet.filter for facet in FACETS.values()]
     chosen = {name: value for name in names if (value := getattr(request, name)) not in (None, "all")}
-    matches: dict[frozenset[str], Sequence[tuple[Memory, State]]] = {}
+    matches: dict[frozenset[str], Sequence[_Match]] = {}
     counts: dict[str, dict[str, int]] = {}
     for name, facet in FACETS.items():
         filters = {other: value for other, value in chosen.items() if other != facet.filter}
         if (key := frozenset(filters)) not in matches:
             matches[key] = _matches(runtime, request, filters)
-        is_shown = request.include_archived or "state_filter" in filters or name == "states"
-        rows = [row for row in matches[key] if is_shown or not _is_held_back(runtime, *row)]
-        values = Counter(value for row in rows if (value := facet.value(*row)))
+        found = [match for match in matches[key] if _is_found(match, name, filters, request)]
+        values = Counter(value for match in found if (value := facet.value(match.memory, match.state)))
         counts[name] = dict(values.most_common(MOST_FOLDER_FILTERS if name == "folders" else None))
     total = sum(counts["tiers"].values())
     return FacetsAnswer(
@@ -148,13 +157,29 @@ def facets(runtime: Runtime, request: FacetsRequest) -> FacetsAnswer:
     )
 
 
-def _matches(runtime: Runtime, request: FacetsRequest, filters: Mapping[str, Any]) -> list[tuple[Memory, State]]:
-    """Every match with its state, those included that a search counts and does not compare."""
-    search_request = SearchRequest(query=request.query, also=request.also, include_archived=True, **filters)
-    ranking = search.rank(runtime, search_request)
-    unseen = [(memory, runtime.state(memory)) for memory in runtime.store.documents.many(sorted(ranking.unseen))]
-    return [*((row.memory, row.state) for row in ranking.memories), *unseen]
+def _matches(runtime: Runtime, request: FacetsRequest, filters: Mapping[str, Any]) -> list[_Match]:
+    """Every match, those included that a search counts and does not compare; expired ones only if they are wanted."""
+    asked = SearchRequest(
+        query=request.query, also=request.also, include_archived=True, min_state=request.min_state, **filters
+    )
+    ranking = search.rank(runtime, asked)
+    has_state = request.min_state is not None or "state_filter" in filters
+    matches = [
+        *(_Match(row.memory, row.state, True, row.memory.id in ranking.above) for row in ranking.memories),
+        *(_Match(row.memory, row.state, False, False) for row in ranking.dormant),
+    ]
+    for memory in runtime.store.documents.many(sorted(ranking.unseen)):
+        state, is_rule = runtime.state(memory), memory.tier is Tier.CONSTITUTIONAL and not asked.asks_for_rules
+        matches.append(_Match(memory, state, has_state or state is not State.DORMANT, is_rule))
+    if request.include_archived:
+        return matches
+    return [match for match in matches if not decay.expired(match.memory.attributes.expires_at, runtime.now())]
 
 
-def _is_held_back(runtime: Runtime, memory: Memory, state: State) -> bool:
-    return state is State.ARCHIVED or decay.expired(memory.attributes.expires_at, runtime.now())
+def _is_found(match: _Match, facet: str, filters: Mapping[str, Any], request: FacetsRequest) -> bool:
+    """Is it a result of the search in which its value of this facet is chosen too?"""
+    if match.is_rule:
+        return facet == "tiers" or (facet == "sources" and match.memory.source is Source.CONSTITUTIONAL)
+    if facet == "states" or "state_filter" in filters or request.min_state:
+        return True
+    return match.is_clear and (request.include_archived or match.state is not State.ARCHIVED)

@@ -175,6 +175,7 @@ class Ranking:
     concepts: Mapping[str, ConceptMatches] = field(default_factory=dict)  # the matches of each, if no memory has all
     above: frozenset[int] = frozenset()  # found rules that are shown above the results and are no results themselves
     unseen: frozenset[int] = frozenset()  # memories that matched and were not compared closely
+    dormant: tuple[RankedMemory, ...] = ()  # dormant memories that matched too unclearly to be among the results
 
     def answers(self, result: RankedMemory) -> bool:
         return _is_answer(result, self.steepness)
@@ -310,6 +311,7 @@ def _rank(runtime: Runtime, request: Request, question: Question) -> Ranking:
         concepts=_where_found(runtime, concepts) if concepts and not concepts.common else {},
         above=above,
         unseen=unseen.ids,
+        dormant=tuple(split.dormant),
     )
 
 

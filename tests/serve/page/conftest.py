@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace
 from spec_kit_memory.serve.page.access import PageAccess
 from spec_kit_memory.serve.page.routes import page_app
 from spec_kit_memory.settings import Semantic, Settings
-from spec_kit_memory.workspace import Workspace
+from spec_kit_memory.workspace import Workspace, utc_now
 
 NAMES = ("127.0.0.1", "localhost", "[::1]")
 CSRF = re.compile(r'name="csrf" value="([^"]+)"')
@@ -59,8 +60,8 @@ def written(root: Path, path: str, text: str) -> None:
     os.utime(target, (old, old))
 
 
-def made(root: Path, *, scope: Scope | None = None) -> Iterator[Page]:
-    workspace = Workspace(Settings(root=root, semantic=Semantic(model="hashing")))
+def made(root: Path, *, scope: Scope | None = None, now: Callable[[], datetime] = utc_now) -> Iterator[Page]:
+    workspace = Workspace(Settings(root=root, semantic=Semantic(model="hashing")), now=now)
     workspace.index()
     caller = workspace.caller if scope is None else replace(workspace.caller, scope=scope)
     live = LiveWorkspace(lambda: workspace.for_caller(caller), background=False)

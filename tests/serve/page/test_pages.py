@@ -7,17 +7,19 @@ import hashlib
 import html
 import json
 import re
+import shutil
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from spec_kit_memory.core.memory import Scope
 from spec_kit_memory.files import activity, set_aside
+from spec_kit_memory.page_answers import Section
 from spec_kit_memory.serve.page import document, jinja, views
-from tests.serve.page.conftest import Page, written
+from tests.serve.page.conftest import Page, made, written
 
 STATIC = Path(views.__file__).parent / "static"
 # What was taken from npm, as it is there: package, version, file in it.
@@ -158,7 +160,7 @@ def test_an_answer_of_an_earlier_moment_can_be_asked_for(page: Page) -> None:
     page.workspace.update(page.workspace.search("van").results[0].id, title="The lorry")
     shown = page.text("/search?q=van+charges+bicycles&as_of=before")
     assert "The van" in shown
-    assert "As of checkpoint before" in shown
+    assert "as of <bdi>before</bdi>" in shown
 
 
 def test_what_an_agent_would_see_has_rules_triggers_and_tokens_and_leaves_no_trace(page: Page) -> None:
@@ -359,7 +361,7 @@ def test_what_a_form_does_not_send_stays_as_it_is(page: Page) -> None:
         "critical",
         ["mqtt", "broker"],
     )
-    assert "title is missing" in page.post(f"/memory/{id_}/update", after=f"/memory/{id_}", title=" ").text
+    assert "Title is missing" in page.post(f"/memory/{id_}/update", after=f"/memory/{id_}", title=" ").text
 
 
 def take_back(page: Page, shown: str) -> None:
@@ -628,3 +630,81 @@ def test_a_very_long_text_and_a_huge_table_are_shown_without_end_of_patience(pag
     for card in page.workspace.list(limit=50).memories:
         if card.title in ("Huge", "Deep"):
             page.text(f"/memory/{card.id}")
+
+
+def test_what_was_held_back_comes_with_one_click(root: Path) -> None:
+    """Archived, expired and dormant memories alike, and the filters count them."""
+    now = [datetime.now(UTC) - timedelta(days=60)]
+    written(root, "memory/soup.md", "# Soup\n\nOn Tuesdays there is soup in the harbour.\n")
+    written(root, "memory/gone.md", "---\nexpires: 2020-01-02\n---\n# Gone\n\nThe harbour was closed.\n")
+    for page in made(root, now=lambda: now[0]):
+        now[0] += timedelta(days=60)
+        asked = "?q=controllers+hold+one+connection"
+        held = page.get(f"/search.json{asked}").json()["search"]["data"]["heldBack"]
+        assert held["dormant"]
+        assert held["expired"]
+        (bring,) = re.findall(r'href="([^"]+)">Bring them', page.text(f"/search{asked}"))
+        brought = page.get(html.unescape(bring).replace("?", ".json?", 1)).json()
+        still = brought["search"]["data"].get("heldBack", {})
+        assert not any(still.get(why) for why in ("archived", "dormant", "expired"))
+        states = brought["facets"]["data"]["states"]
+        assert brought["search"]["data"]["totalFound"] == sum(states.values())
+        assert states["DORMANT"] >= held["dormant"]
+
+
+def test_what_is_not_there_leads_to_what_is(page: Page) -> None:
+    for address, to in (("/memory/999", "/search"), ("/time/checkpoint/none", "/time"), ("/folders/none", "/folders")):
+        answer = page.get(address)
+        assert (answer.status_code, f'class="button" href="{to}"' in answer.text) == (404, True), address
+        assert "<code>" not in answer.text.partition("<main")[2].partition("</main")[0]
+
+
+def test_the_files_of_a_workspace_that_was_never_indexed_are_read_from_its_page(root: Path) -> None:
+    for page in made(root):
+        assert "Read the files now" not in page.text("/search")
+    shutil.rmtree(root)
+    (root / ".spec-kit-memory").mkdir(parents=True)
+    for page in made(root):
+        assert "Read the files now" in page.text("/search")
+        written(root, "memory/van.md", "# The van\n\nThe van charges forty bicycles at night.\n")
+        answer = page.post("/index")
+        assert "1 file indexed" in answer.text
+        assert "The van" in answer.text
+
+
+class SectionThatCounts:
+    """A section of an outline that counts how often its place is asked for."""
+
+    asked = 0
+
+    def __init__(self, number: int) -> None:
+        self.id, self.number = f"part-{number}", number
+
+    @property
+    def first_line(self) -> int:
+        SectionThatCounts.asked += 1
+        return 4 * self.number + 1
+
+    @property
+    def last_line(self) -> int:
+        return self.first_line + 3
+
+
+def test_ten_thousand_headings_are_named_in_few_steps_and_each_by_its_own_name() -> None:
+    """Otherwise whoever writes a memory decides for how long the page has no time for anybody else."""
+    count = 10_000
+    text = "".join(f"# {n}\n\n{n}\n\n" for n in range(count))
+    shown = document.html_of(text, sections=[SectionThatCounts(n) for n in range(count)])  # type: ignore[misc]
+    assert shown.count('<h1 id="section-part-') == count
+    assert '<h1 id="section-part-9999">9999</h1>' in shown
+    assert SectionThatCounts.asked <= 10 * count
+
+
+def test_sections_that_begin_at_the_same_line_are_named_by_the_blocks_that_follow() -> None:
+    text = "# One\n\nFirst.\n\nSecond.\n"
+    sections = [
+        Section(id=name, title=name, level=1, first_line=first, last_line=last)
+        for name, first, last in (("a", 1, 5), ("b", 1, 5), ("c", 3, 3))
+    ]
+    shown = document.html_of(text, sections=sections)
+    assert re.findall(r'<(\w+) id="section-(\w)">', shown) == [("h1", "a"), ("p", "b")]

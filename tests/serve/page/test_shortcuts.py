@@ -109,7 +109,7 @@ def test_what_not_all_of_the_chosen_can_do_is_not_offered(tab: Visitor, page: Pa
     (page.root / "memory" / "latin.md").write_bytes(b"# Caf\xe9 \xff\xfe\x00\x01\n")
     page.workspace.index()
     tab.go("/care")
-    assert tab.tab.locator("[data-item]", has_text="could not be read").count() == 1
+    assert tab.tab.locator("[data-item]", has_text="Could not read").count() == 1
     tab.tab.locator("[data-tick-all]").check()
     offered = tab.tab.locator("[data-together] span button")
     assert [text.split()[0] for text in offered.all_inner_texts()] == ["Leave"]

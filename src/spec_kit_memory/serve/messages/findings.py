@@ -147,7 +147,7 @@ FINDINGS: Mapping[str, str] = {
     "file-changed": "{name} changed",
     "expired-on": "it expired on {date}; search leaves it out",
     "never-used": "never used in {days:day}",
-    "file-unreadable": "{path} could not be read: {problem}",
+    "file-unreadable": "could not read {path}: it {problem}",
     "lock-held": "process {pid} is {doing} ({lock})",
     # --- search
     "past-question": "the question asks about the past, so decay was left out",

@@ -248,7 +248,7 @@ TABLE: Mapping[str, Words] = {
     "repair-held-back": _alike("`load(ID)` says why a memory is left out"),
     "still-true": _alike("is it still true? correct it, or say so with `validate(ID, outdated=True)`"),
     "longer-phrase": _alike("give it a longer phrase with `update(ID, add_trigger_phrases=PHRASE)`"),
-    "repair-pending": _alike("`index()` computes them now; a running server does so by itself"),
+    "repair-pending": _alike("`index()` computes them now; a running server computes them by itself"),
     "repair-failed": _alike("fix the cause; `health(repair=True)` lets them be tried again"),
     "repair-stale": _alike("`index()` takes them out; `health(repair=True)` does so too"),
     "repair-links": _alike("`health(repair=True)` removes them"),

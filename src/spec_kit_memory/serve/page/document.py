@@ -10,6 +10,7 @@ definitions and the language of a block are shown as text, and `left_out` names 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from html import escape, unescape
@@ -130,14 +131,24 @@ def _name_sections(tokens: Sequence[Any], sections: Sequence[Section], first_lin
     unnamed = set()
     blocks = [token for token in tokens if token.level == 0 and token.nesting >= 0 and token.map]
     blocks = [token for token in blocks if token.type != "html_block"]
+    lines = [block.map[0] + first_line for block in blocks]
+    free = list(range(len(blocks) + 1))  # the index of each block, or a later one if it has an id already
     for section in sections:
-        inside = (block for block in blocks if section.first_line <= block.map[0] + first_line <= section.last_line)
-        block = next((block for block in inside if not block.attrGet("id")), None)
-        if block is None or "id" not in _ATTRIBUTES.get(block.tag, ()):
+        at = _next_free(free, bisect_left(lines, section.first_line))
+        if at == len(blocks) or lines[at] > section.last_line or "id" not in _ATTRIBUTES.get(blocks[at].tag, ()):
             unnamed.add(section_id(section.id))
         else:
-            block.attrSet("id", section_id(section.id))
+            blocks[at].attrSet("id", section_id(section.id))
+            free[at] = at + 1
     return unnamed
+
+
+def _next_free(free: list[int], at: int) -> int:
+    """Follow the indexes to one that names itself, and shorten the way for the next time."""
+    while free[at] != at:
+        free[at] = free[free[at]]
+        at = free[at]
+    return at
 
 
 @cache

@@ -41,6 +41,12 @@ MOST_FIELDS = 200  # of a form
 LARGEST_FORM_BYTES = 200_000
 THEMES = ("light", "dark", "system")
 THEME_SECONDS = 365 * 86_400
+# What to do where something is not there, by the page that lists what is.
+INSTEAD = {
+    "/search": "Search for it by its words.",
+    "/time": "Time lists the checkpoints that there are.",
+    "/folders": "Folders lists those that there are.",
+}
 
 
 def page_app(live: LiveWorkspace, access: PageAccess) -> ASGIApp:
@@ -218,9 +224,13 @@ class Page:
         status = 404 if not_there else 400 if isinstance(error, SpecKitMemoryError) else 500
         if as_json:
             return JSONResponse({"error": rendered}, status_code=status)
-        if isinstance(error, MemoryNotFound):
-            rendered = {**rendered, "hint": "Search for it by its words."}  # instead of naming a command
-        page_view = views.PageView("error.html", title="Not shown", values={"error": rendered, "status": status})
+        named = "/time" if isinstance(error, CheckpointNotFound) else "/folders"
+        to = named if not_there and "name" in request.path_params else "/search"
+        if not_there:  # instead of naming a command
+            rendered = {**rendered, "hint": INSTEAD[to]}
+        page_view = views.PageView(
+            "error.html", title="Not shown", section=to[1:], values={"error": rendered, "status": status, "to": to}
+        )
         try:
             return self._html(request, visit, page_view.template, page_view, status=status)
         except Exception:  # noqa: BLE001 - the workspace itself cannot be opened
@@ -235,7 +245,9 @@ class Page:
         if visit is None or request.url.path.endswith(".json"):
             return PlainTextResponse("There is no such page.\n", status_code=status, headers=allowed)
         rendered = {"code": str(status), "message": "There is no such page.", "hint": "Search, or choose a page above."}
-        page_view = views.PageView("error.html", title="No such page", values={"error": rendered, "status": status})
+        page_view = views.PageView(
+            "error.html", title="No such page", values={"error": rendered, "status": status, "to": "/search"}
+        )
         answer = await anyio.to_thread.run_sync(
             partial(self._html, request, visit, page_view.template, page_view, status=status)
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from spec_kit_memory.answers import Answer, ListAnswer, Result
-from spec_kit_memory.core.memory import ContextType, Relation, Source, Tier
+from spec_kit_memory.core.memory import ContextType, Relation, Source, State, Tier
 from spec_kit_memory.errors import BadParameter, MemoryNotFound
 from spec_kit_memory.serve.page import document, side_by_side
 
@@ -91,6 +91,8 @@ def search(workspace: Workspace, request: PageRequest) -> PageView:
         return PageView("search.html", "Search", "search", answers, values, part="results.html")
     arguments: dict[str, Any] = {PARAMETERS.get(name, name): value for name, value in chosen.items()}
     arguments |= {"also": also, "include_archived": request.flag("archived")}
+    if request.flag("archived") and "state" not in chosen:
+        arguments["min_state"] = State.ARCHIVED  # without it, dormant ones that match unclearly stay held back
     answer = workspace.search(
         query,
         limit=MORE_RESULTS if request.flag("more") else RESULTS,

@@ -304,11 +304,13 @@
     box.replaceChildren();
     const room = box.clientHeight;
     const line = (plot, at) => { const [drawn] = plot.series[at].dash ?? []; return !drawn ? "solid" : drawn > 2 ? "dashed" : "dotted"; };
-    new window.uPlot({ width: box.clientWidth, height: Math.max(240, Math.min(460, room - 80)), legend: { markers: { width: 2, dash: line } }, ...options }, data, box);
+    new window.uPlot({ width: box.clientWidth, height: Math.max(240, Math.min(560, room - 80)), legend: { markers: { width: 2, dash: line } }, ...options }, data, box);
   });
   draw();
   let later;
-  addEventListener("resize", () => { clearTimeout(later); later = setTimeout(draw, 150); });
+  const drawLater = () => { clearTimeout(later); later = setTimeout(draw, 150); };
+  addEventListener("resize", drawLater);
+  document.addEventListener("htmx:afterSettle", (event) => { if (event.detail.target.closest?.(".grid")) drawLater(); });  // the panel beside a plot grew
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 
   // --- the graph of a neighbourhood
@@ -332,7 +334,7 @@
     window.d3.forceSimulation(nodes).stop()
       .force("link", window.d3.forceLink(links).id((node) => node.id).distance(Math.min(170, width / 4)))
       .force("charge", window.d3.forceManyBody().strength(-900))
-      .force("x", window.d3.forceX(width / 2).strength(width < height * 1.5 ? 0.3 : 0.05)).force("y", window.d3.forceY(height / 2).strength(width < height * 1.5 ? 0.02 : 0.2))
+      .force("x", window.d3.forceX(width / 2).strength(width < height * 1.5 ? 0.3 : 0.05)).force("y", window.d3.forceY(height / 2).strength(width < height * 1.5 ? 0.06 : 0.2))
       .force("room", window.d3.forceCollide(Math.min(60, width / 8))).tick(300);
     const picture = make(box, "svg", { viewBox: `0 0 ${width} ${height}` });
     const long = (text) => text.getComputedTextLength() || text.textContent.length * 6;
