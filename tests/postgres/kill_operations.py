@@ -3,7 +3,8 @@
     python -m tests.postgres.kill_operations FOLDER KILLS RESTARTS SEED [OPERATION ...]
 
 A step is a call that changes a file or a statement to the server. At one of them the process is killed, or the server
-under it, which then comes back. It forks, so that a kill costs no start of Python. Its last line is a JSON object.
+under it, which then comes back, or the network between them is cut (as often as the server is killed): for a moment,
+or until the operation has ended. It forks, so that a kill costs no start of Python. Its last line is a JSON object.
 """
 
 from __future__ import annotations
@@ -29,11 +30,13 @@ import spec_kit_memory
 from spec_kit_memory import filesystem
 from spec_kit_memory.core.memory import Filter
 from spec_kit_memory.errors import SpecKitMemoryError
+from spec_kit_memory.index.contract import Index
 from spec_kit_memory.index.postgres import schema
 from spec_kit_memory.settings import Semantic, Settings
 from spec_kit_memory.settings.keys import IndexPlace
 from spec_kit_memory.workspace import Workspace
 from tests import postgres_server
+from tests.postgres.proxy import Proxy
 from tests.postgres_server import Server
 
 NOTES = 8
@@ -62,10 +65,11 @@ class Work:
     def __init__(self, folder: Path, server: Server) -> None:
         self.root, self.server, self.kept = folder / "work", server, folder / "kept"
         self.kept.mkdir()
+        self.port: int | None = None  # of a proxy on the way
 
     @property
     def url(self) -> str:
-        return self.server.url(DATABASE)
+        return self.server.url(DATABASE, port=self.port)
 
     def open(self, *, on_server: bool = True) -> Workspace:
         place = IndexPlace(url=self.url if on_server else "sqlite", project="p")
@@ -164,13 +168,35 @@ def done(work: Work, operation: str) -> None:
 
 def cut(work: Work, operation: str, step: int, *, victim: int | None = None) -> int:
     """Do it, and before this step kill the victim or this process; how many steps there were."""
-    count = 0
+    count, refusal = counted(work, operation, step, lambda: os.kill(victim or os.getpid(), signal.SIGKILL))
+    assert step or not refusal, "it fails by itself"
+    return count
+
+
+def cut_off(work: Work, operation: str, step: int, *, comes_back: bool) -> tuple[int, str | None]:
+    """Do it, and before this step cut the network; how many steps there were, and how it was refused if it was."""
+    proxy = Proxy(work.server.port)
+    work.port = proxy.port
+
+    def broken() -> None:
+        proxy.cut()
+        if comes_back:
+            proxy.restore()
+
+    try:
+        return counted(work, operation, step, broken)
+    finally:
+        proxy.close()
+
+
+def counted(work: Work, operation: str, step: int, happens: Callable[[], object]) -> tuple[int, str | None]:
+    count, refusal = 0, None
 
     def reached() -> None:
         nonlocal count
         count += 1
         if count == step:
-            os.kill(victim or os.getpid(), signal.SIGKILL)
+            happens()
 
     class Counting(filesystem.System):
         def before(self, call: str, path: str) -> None:
@@ -186,9 +212,9 @@ def cut(work: Work, operation: str, step: int, *, victim: int | None = None) -> 
     with filesystem.using(Counting()):
         try:
             done(work, operation)
-        except SpecKitMemoryError:
-            assert step, "it fails by itself"
-    return count
+        except SpecKitMemoryError as error:
+            refusal = f"{error.code} {error.message}"
+    return count, refusal
 
 
 # --- what is there afterwards --------------------------------------------------------------------
@@ -218,19 +244,21 @@ def state(work: Work, *, on_server: bool) -> State:
                 for one in sorted(store.documents.find(Filter()), key=lambda one: one.id)
             ],
             "found": sorted(card.path for card in workspace.search("gate opens nine", limit=50).results),
-            "trash": sorted(
-                [
-                    *(
-                        path.name for path in work.root.glob(".spec-kit-memory/trash/[!r]*/**/*.md")
-                    ),  # not what it recovered
-                    *(Path(name).name for name in (store.state_files.sizes("trash") if store.state_files else ())),
-                ]
-            ),
+            "trash": sorted(Path(name).name for name in _in_trash(work, store)),
             "links": sorted([one.source_id, one.target_id, str(one.relation)] for one in store.record.links()),
             "checkpoints": sorted(
                 one.name for one in workspace.checkpoint_list(limit=50).checkpoints if one.name in ("one", "two")
             ),
         }
+
+
+def _in_trash(work: Work, store: Index) -> set[str]:
+    """Files and rows. What is a row may be a file, too: of a copy that was killed."""
+    folder = work.root / ".spec-kit-memory"
+    files = {
+        path.relative_to(folder).as_posix() for path in folder.glob("trash/[!r]*/**/*.md")
+    }  # not what it recovered
+    return files | set(store.state_files.sizes("trash") if store.state_files else ())
 
 
 def looked(work: Work, operation: str) -> State:
@@ -315,7 +343,34 @@ def tried(work: Work, operation: str, kills: int, restarts: int, rng: random.Ran
             assert result == before, f"{name}: {different(result, before)} and {different(result, after)}"
             answered(server, lambda: done(work, operation))
         assert answered(server, lambda: looked(work, operation)) == after, f"{name}: once more"
-    return {"steps": steps, "kills": len(points), "done": whole}
+    for number, step in enumerate((steps - 1, *rng.choices(range(1, steps + 1), k=restarts))[:restarts]):
+        _try_without_network(work, operation, step, before, after, comes_back=number % 2 == 1)
+    return {"steps": steps, "kills": len(points), "cuts": restarts, "done": whole}
+
+
+def _try_without_network(
+    work: Work, operation: str, step: int, before: State | None, after: State, *, comes_back: bool
+) -> None:
+    """What it answers is true: done, or refused and nothing was changed, neither index nor files."""
+    name = f"{operation}: the network at step {step}, {'for a moment' if comes_back else 'until it has ended'}"
+    sys.stderr.write(f"{name}\n")
+    work.bring_back(OPERATIONS[operation][0])
+    files = _state_names(work)
+    _, refusal = answered(work.server, lambda: cut_off(work, operation, step, comes_back=comes_back))
+    if refusal and OPERATIONS[operation][1] and "copy" in operation:
+        assert _state_names(work) <= files, f"{name}: {refusal}, but there are new files"
+    result = answered(work.server, lambda: looked(work, operation))
+    if refusal is None:
+        assert result == after, f"{name}: {different(result, after)}"
+    elif before is not None and "not known" not in refusal:
+        assert result == before, f"{name}: {refusal}, but {different(result, before)}"
+
+
+def _state_names(work: Work) -> set[str]:
+    """The files of checkpoints and the trash."""
+    folder = work.root / ".spec-kit-memory"
+    paths = (*folder.glob("checkpoints/*.gz"), *folder.glob("trash/**/*.md"))
+    return {path.relative_to(folder).as_posix() for path in paths}
 
 
 def _cut_there(work: Work, operation: str, who: str, step: int) -> bool:

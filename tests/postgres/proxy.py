@@ -93,8 +93,10 @@ class Proxy:
         with suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
-        for thread in (self._accepting, *self._pumps):
-            thread.join()
+        self._accepting.join()
+        _end(*self._open)  # one may have been accepted meanwhile
+        for pump in self._pumps:
+            pump.join()
         for one in self._open:
             one.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -113,19 +113,23 @@ def _copied(runtime: Runtime, answer: IndexAnswer, url: str) -> IndexAnswer:
     place, project = paths.index_place(target_settings), target_settings.index_project
     with closing(open_index(place, project=project, checkout=target_settings.index_checkout)) as target:
         instances = checkpoints.instance(runtime.whole), checkpoints.instance(target)
-        carry = partial(_carry_state_files, runtime, target, instances)
-        counts = copy(runtime.whole, target, state_files=carry)
+        with ExitStack() as if_it_fails:
+            carry = partial(_carry_state_files, runtime, target, instances, if_it_fails)
+            counts = copy(runtime.whole, target, state_files=carry)
+            if_it_fails.pop_all()
     memories, entries = counts["memory"], counts["ledger"]
     done = outcome("copied", memories=memories, entries=entries, outcome=answer.outcome)
     return replace(answer, outcome=done, copied=counts)
 
 
-def _carry_state_files(runtime: Runtime, target: Index, instances: tuple[str, str]) -> dict[str, int]:
+def _carry_state_files(
+    runtime: Runtime, target: Index, instances: tuple[str, str], if_it_fails: ExitStack
+) -> dict[str, int]:
     source, settings = runtime.whole, runtime.settings
     shelves = checkpoint_shelf.shelf_of(settings, source), checkpoint_shelf.shelf_of(settings, target)
     return {
-        "checkpoints": checkpoint_file.carry(*shelves, instances=instances),
-        "trash": trash.carry(settings, source, target),
+        "checkpoints": checkpoint_file.carry(*shelves, instances=instances, if_it_fails=if_it_fails),
+        "trash": trash.carry(settings, source, target, if_it_fails=if_it_fails),
     }
 
 

@@ -14,7 +14,7 @@ import re
 import unicodedata
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
@@ -325,10 +325,13 @@ def _bad(place: Slot, reason: str) -> RestoreFailed:
 # --- all of them ----------------------------------------------------------------
 
 
-def carry(source: CheckpointShelf, target: CheckpointShelf, *, instances: tuple[str, str]) -> int:
+def carry(
+    source: CheckpointShelf, target: CheckpointShelf, *, instances: tuple[str, str], if_it_fails: ExitStack
+) -> int:
     """Copy the checkpoints that can be read to the shelf of a copied index; returns how many.
 
     `instances`: of the index and its copy. Both have the same ids, so what was made from the one belongs to the other.
+    `if_it_fails` gets what removes the files again that were made; rows belong to the transaction.
     """
     count = 0
     for slot in source.slots():
@@ -337,9 +340,18 @@ def carry(source: CheckpointShelf, target: CheckpointShelf, *, instances: tuple[
             opened.verify()
         except (FileMissing, *UNREADABLE):  # removed meanwhile, or of no use; the source still has it
             continue
+        new = place_of(target, opened.header.name, opened.header.scope)
+        is_file_made = isinstance(target, FolderShelf) and not new.exists()
         write(target, opened.header, _belonging(opened, instances))
+        if is_file_made:
+            if_it_fails.callback(_remove_slot, new)
         count += 1
     return count
+
+
+def _remove_slot(slot: Slot) -> None:
+    with suppress(SpecKitMemoryError):
+        slot.remove()
 
 
 def _belonging(opened: OpenedCheckpoint, instances: tuple[str, str]) -> Iterator[Mapping[str, Any]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import secrets
+from contextlib import ExitStack, suppress
 
 from spec_kit_memory import filesystem
 from spec_kit_memory.core import redact
@@ -75,15 +76,18 @@ def put_row(rows: StateFiles, stored: str, place: Place) -> bool:
     return True
 
 
-def carry(settings: Settings, source: Index, target: Index) -> int:
-    """Copy what is in the trash as rows, to rows or files; returns how many. Files stay where they are."""
+def carry(settings: Settings, source: Index, target: Index, *, if_it_fails: ExitStack) -> int:
+    """Copy what is in the trash as rows, to rows or files; returns how many. Files stay where they are.
+
+    `if_it_fails` gets what removes the files again that were made.
+    """
     count = 0
     for stored in source.state_files.sizes(FOLDER) if source.state_files is not None else ():
         data = row_of(source, stored)
         if data is None:
             continue
         if target.state_files is None:
-            _make_file(settings, stored, data)
+            _make_file(settings, stored, data, if_it_fails)
         else:
             with target.state_files.writing(FOLDER, stored) as write:
                 write(data)
@@ -91,17 +95,23 @@ def carry(settings: Settings, source: Index, target: Index) -> int:
     return count
 
 
-def _make_file(settings: Settings, stored: str, data: bytes) -> None:
+def _make_file(settings: Settings, stored: str, data: bytes, if_it_fails: ExitStack) -> None:
     place = trashed(settings, stored)
     try:
-        if filesystem.exists(place):  # of an earlier copy that was not finished
+        if filesystem.exists(place):  # of an earlier copy that was killed
             return
         filesystem.make_folders(place.parent, mode=0o700)
         # Made in the state folder, where the next scan removes what a killed process leaves.
         with filesystem.stage(paths.state_folder(settings).joined(place.name), data, mode=0o600) as staged:
             staged.move_to(place)
+            if_it_fails.callback(_remove_file, place)
     except OSError as error:
         raise disk_error(error, place.path) from error
+
+
+def _remove_file(place: Place) -> None:
+    with suppress(OSError):
+        filesystem.remove(place)
 
 
 def put_aside(settings: Settings, place: Place) -> None:
