@@ -70,12 +70,15 @@ def test_a_replica_believes_what_it_saw_of_a_token_for_a_moment_only(tokens: Tok
     now = [100.0]
     cache = TokenCache(tokens, clock=lambda: now[0])
     made, secret = tokens.create("ana", projects=["shop"], role="reader")
+    assert cache.cached(secret) is None, "the database has to be asked"
     assert cache.check(secret) is not None
     tokens.revoke(made.id)
     now[0] += BELIEVED_SECONDS / 2
-    assert cache.check(secret) is not None
+    assert cache.cached(secret) == (cache.check(secret),) != (None,)
     now[0] += BELIEVED_SECONDS
+    assert cache.cached(secret) is None
     assert cache.check(secret) is None
+    assert cache.cached(secret) == (None,), "that it holds no more is remembered, too"
     assert BELIEVED_SECONDS < 5
     assert cache.check("eyJhbGciOi") is None
 

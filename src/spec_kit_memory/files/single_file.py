@@ -98,9 +98,8 @@ class SingleFiles:
             vectors = embed(parsed.passages)
 
             def put(located: MemoryFile) -> PutResult:
-                result = self._own._put(self._own._entry(located, parsed, is_new=True), change, explicit=True)
-                self._store.vectors.put(vectors, if_current=True)
-                return result
+                self._store.vectors.put(vectors, if_current=True)  # first, so that the passages find them
+                return self._own._put(self._own._entry(located, parsed, is_new=True), change, explicit=True)
 
             return outgoing.save(
                 self._store, self._settings, folder, stem, text, put=put, seen_ns=seen_ns, author=author

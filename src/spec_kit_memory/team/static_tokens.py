@@ -22,6 +22,7 @@ PREFIX = "skmt_"  # so that secret scanners recognise tokens
 OPERATOR = "operator"
 BELIEVED_SECONDS = 2.0  # a revoked token must be refused within 5
 _MOST_BELIEVED = 10_000
+_LONGEST = 200  # characters of a token
 _COLUMNS = "id, subject, projects, role, created_at, expires_at, revoked_at"
 _SUBJECT = re.compile(r"[^\s@\x00-\x1f][^@\x00-\x1f]{0,199}")
 _DURATION = re.compile(r"([1-9]\d{0,4})\s*([hdw])")
@@ -145,16 +146,21 @@ class TokenCache:
         self._seen: dict[str, tuple[float, StaticToken | None]] = {}
 
     def check(self, secret: str) -> StaticToken | None:
-        if not secret.startswith(PREFIX) or len(secret) > 200:
-            return None
-        digest, now = _digest(secret), self._clock()
-        with self._lock:
-            seen = self._seen.get(digest)
-        if seen is not None and 0 <= now - seen[0] < BELIEVED_SECONDS:
-            return seen[1]
+        now, cached = self._clock(), self.cached(secret)
+        if cached is not None or not _is_plausible(secret):
+            return cached[0] if cached else None
         token = self._tokens.check(secret)
         with self._lock:
             if len(self._seen) >= _MOST_BELIEVED:
                 self._seen.clear()
-            self._seen[digest] = now, token
+            self._seen[_digest(secret)] = now, token
         return token
+
+    def cached(self, secret: str) -> tuple[StaticToken | None] | None:
+        """What `check` returns, in a tuple; None if it would have to ask the database."""
+        seen = self._seen.get(_digest(secret)) if _is_plausible(secret) else None
+        return (seen[1],) if seen and 0 <= self._clock() - seen[0] < BELIEVED_SECONDS else None
+
+
+def _is_plausible(secret: str) -> bool:
+    return secret.startswith(PREFIX) and len(secret) <= _LONGEST

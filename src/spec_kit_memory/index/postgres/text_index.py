@@ -24,7 +24,7 @@ from spec_kit_memory.index.sql.passage_rows import TOKENIZER, headings
 if TYPE_CHECKING:
     from spec_kit_memory.index.postgres.connection import Connection
 
-BUCKET = 512  # passages packed in one row: small enough to append to, large enough to read many at once
+BUCKET = 128  # passages packed in one row: with more, appending would write kilobytes of each common word anew
 _MOST_TIMES = 65_535
 _COLUMNS = tuple(name.strip() for name in rows.PASSAGE_COLUMNS.split(","))
 

@@ -175,6 +175,8 @@ def _settle(connection: Connection, recorder: Recorder, hashes: Sequence[str]) -
     """Update the vector status of the memories with these passages, and mark them changed for other processes."""
     sql = "SELECT DISTINCT memory_id FROM passage WHERE passage.project_id = @p AND hash IN @list(?)"
     ids = fetch(connection, sql, (list(hashes),))
+    if not ids:
+        return
     connection.text_index.refresh_status(connection, [memory_id for (memory_id,) in ids])
     for (memory_id,) in ids:
         recorder.changed(memory_id)

@@ -36,10 +36,16 @@ class ServedNames:
 
     def __call__(self) -> tuple[str, ...]:
         with self._lock:
-            now = self._clock()
-            if self._seen is None or not 0 <= now - self._seen[0] < BELIEVED_SECONDS:
-                self._seen = now, tuple(project.name for project in self._projects.list())
-            return self._seen[1]
+            now, names = self._clock(), self.cached()
+            if names is None:
+                names = tuple(project.name for project in self._projects.list())
+                self._seen = now, names
+            return names
+
+    def cached(self) -> tuple[str, ...] | None:
+        """The names, or None if the database would have to be asked."""
+        seen = self._seen
+        return seen[1] if seen and 0 <= self._clock() - seen[0] < BELIEVED_SECONDS else None
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,9 @@ class TeamChecker:
 
     async def verify_token(self, token: str) -> AccessToken | None:
         if token.startswith(PREFIX):
+            cached, names = self.tokens.cached(token), self.names.cached()
+            if cached is not None and names is not None:  # a thread would cost more than the check
+                return _access_of_static(cached[0], names)
             return await anyio.to_thread.run_sync(self._static, token)
         access = await self.jwt.verify_token(token) if self.jwt else None
         if access is None or access.subject is None:
@@ -64,22 +73,26 @@ class TeamChecker:
 
     def access(self, token: StaticToken) -> Access:
         """The access of a static token, in the projects that exist now."""
-        access, names = token.access, self.names()
-        roles = {name: role for name, role in access.roles.items() if name in names}
-        return Access(access.user, roles, operator=access.operator)
+        return _limited(token.access, self.names())
 
     def _static(self, secret: str) -> AccessToken | None:
-        token = self.token(secret)
-        if token is None:
-            return None
-        # Scopes limit nothing here: a static token, unlike a sign-in, cannot obtain more of them. Its role decides.
-        return _access_token(self.access(token), scopes=scopes_of(Role.ADMIN))
+        return _access_of_static(self.token(secret), self.names())
 
     def _signed_in(self, access: AccessToken) -> AccessToken:
         claims = access.claims or {}
         roles = roles_by_claims(self.grants, {**claims, "sub": access.subject}, self.names())
         user = User(str(claims["iss"]), str(access.subject))
         return _access_token(Access(user, roles), scopes=access.scopes, expires_at=access.expires_at)
+
+
+def _limited(access: Access, names: Sequence[str]) -> Access:
+    roles = {name: role for name, role in access.roles.items() if name in names}
+    return Access(access.user, roles, operator=access.operator)
+
+
+def _access_of_static(token: StaticToken | None, names: Sequence[str]) -> AccessToken | None:
+    # Scopes limit nothing here: a static token, unlike a sign-in, cannot obtain more of them. Its role decides.
+    return None if token is None else _access_token(_limited(token.access, names), scopes=scopes_of(Role.ADMIN))
 
 
 def _access_token(access: Access, *, scopes: Sequence[str], expires_at: int | None = None) -> AccessToken:
