@@ -219,12 +219,9 @@ class Keeper:
     def _git_round(self, project: Project, held: Lease, done: Round) -> None:
         opened = self._open(project, held)
         tips = opened.repository.fetch()
-        if tips[project.branch] is None and project.branch_commit is not None:
-            # The branch was renamed, or deleted by mistake: that does not mean that its memories were removed.
-            raise GitError(
-                f"the repository has no branch {project.branch} any more: what was in it stays found;"
-                " remove the project and add it with the branch that it has now"
-            )
+        _require_branch(project, tips, earlier=project.branch_commit)
+        if project.branch_commit is None:  # noted before anything is pushed, so that a renamed branch is noticed
+            self._note_tips(project, tips)
         self._step("fetched")
         self._accept_dropped(opened, tips)
         try:
@@ -235,6 +232,9 @@ class Keeper:
             done.mirrored = opened.mirror.bring(tips[project.branch], tips[project.save_branch])
         self._step("indexed")
         held.require()
+        self._note_tips(project, tips)
+
+    def _note_tips(self, project: Project, tips: Tips) -> None:
         with self._database.transaction() as session:
             session.execute(
                 "UPDATE served SET branch_commit = %s, save_commit = %s"
@@ -334,9 +334,10 @@ class _Delivery:
     def _refused(self, waiting: Sequence[Waiting], error: GitError) -> bool:
         """Handle a failed push: retry on a moved branch, else bisect to find the change that is refused."""
         repository = self.opened.repository
-        branch = repository.project.save_branch
-        expected, self.tips = self.tips[branch], repository.fetch()
-        if self.tips[branch] != expected:
+        project, earlier = repository.project, self.tips
+        self.tips = repository.fetch()
+        _require_branch(project, self.tips, earlier=earlier[project.branch])
+        if self.tips[project.save_branch] != earlier[project.save_branch]:
             return True
         if len(waiting) == 1:
             change = waiting[0]
@@ -355,6 +356,18 @@ class _Delivery:
         new = next(name for name in names if not mirror.is_taken(name))
         mirror.move(old, new, data, also=lambda: self.outbox.renamed(change.sequence, old=old, new=new))
         self.step("renamed")
+
+
+def _require_branch(project: Project, tips: Tips, *, earlier: str | None) -> None:
+    """Raise if the branch that is read was there and is gone: it was renamed, or deleted by mistake.
+
+    That does not mean that its memories were removed, and a new branch of the old name would have them twice.
+    """
+    if tips[project.branch] is None and earlier is not None:
+        raise GitError(
+            f"the repository has no branch {project.branch} any more: what was in it stays found;"
+            " remove the project and add it with the branch that it has now"
+        )
 
 
 def _same_source(one: Project, other: Project) -> bool:

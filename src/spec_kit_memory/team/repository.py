@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -166,7 +167,7 @@ class Repository:
         except OSError as error:
             raise GitError(f"git cannot be run: {error.strerror}", hint="install git on the server") from error
         if done.code not in allowed:
-            raise GitError(_reason(arguments[0], done.errors))
+            raise GitError(_reason(arguments[0], done.errors).replace(str(self.folder), "the server's clone"))
         return done.output
 
     def _text(self, *arguments: str, data: bytes = b"", more: Mapping[str, str] | None = None) -> str:
@@ -177,6 +178,7 @@ class Repository:
     def fetch(self) -> dict[str, str | None]:
         """Fetch the branches; returns the commit of each, None if the repository has no such branch."""
         make_private_folder(self.folder.parent)
+        self._remove_old_locks()
         branches = list(dict.fromkeys((self.project.branch, self.project.save_branch)))
         listed = self._text(
             "ls-remote", "--quiet", "--heads", "--", self._remote, *(f"refs/heads/{b}" for b in branches)
@@ -195,15 +197,34 @@ class Repository:
 
     def _make_clone(self, commit: str | None) -> None:
         """Create the clone with the repository's hash algorithm, which is unknown before its first commit."""
+        kind = "sha256" if commit is not None and len(commit) == _SHA_256 else "sha1"
         if (self.folder / "HEAD").is_file():
-            if commit is None or len(commit) == self._hash_length():
+            present = self._hash_algorithm()
+            if present == kind or (present and commit is None):
                 return
             remove_folder(self.folder)
-        kind = "sha256" if commit is not None and len(commit) == _SHA_256 else "sha1"
         self.run("init", "--bare", "--quiet", "--template=", f"--object-format={kind}", "--", str(self.folder))
 
-    def _hash_length(self) -> int:
-        return _SHA_256 if self._text("rev-parse", "--show-object-format") == "sha256" else _SHA_1
+    def _hash_algorithm(self) -> str:
+        """Empty if this is no repository: git was killed while it created it."""
+        return self.run("rev-parse", "--show-object-format", allowed=(0, 128)).decode().strip()
+
+    def _remove_old_locks(self) -> None:
+        """Remove the locks of git commands that were killed, with which every later command would fail.
+
+        No command runs longer than the limit, so what is older belongs to none.
+        """
+        for folder, folders, names in os.walk(self.folder):
+            if folder == str(self.folder / "objects"):
+                folders[:] = [name for name in folders if name in ("info", "pack")]
+            for name in names:
+                place = Place(self.folder, (*Path(folder).relative_to(self.folder).parts, name))
+                if name.endswith(".lock") and self._is_old(place):
+                    filesystem.remove(place)
+
+    def _is_old(self, place: Place) -> bool:
+        facts = filesystem.look(place)
+        return facts is not None and time.time() - facts.st_mtime > self.limits.seconds
 
     def commit(self, branch: str) -> str | None:
         listing = self.run(
@@ -390,7 +411,7 @@ class Repository:
         """The tree of a commit with these files in it, or without those that are None."""
         more = {"GIT_INDEX_FILE": str(index_file)}
         self.run("read-tree", *([commit] if commit else ["--empty"]), more=more)
-        lines, none = [], "0" * self._hash_length()
+        lines, none = [], "0" * (_SHA_256 if self._hash_algorithm() == "sha256" else _SHA_1)
         for path, data in files.items():
             if data is None:
                 lines.append(f"0 {none}\t{path}\0")
