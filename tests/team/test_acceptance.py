@@ -31,6 +31,7 @@ from spec_kit_memory.team.project_workspace import open_project
 from spec_kit_memory.team.projects import Projects
 from spec_kit_memory.team.scratch import Turns, private_folder, remove_folder
 from spec_kit_memory.workspace import Workspace
+from tests.team.git_remotes import Remote
 
 Replica = Callable[[], Workspace]
 
@@ -361,6 +362,20 @@ def test_an_error_of_the_servers_disk_names_no_folder_of_the_server(replica: Rep
     finally:
         root.unlink()
     assert workspace.load(saved.id).text
+
+
+def test_a_project_that_the_servers_disk_does_not_let_open_names_no_folder_of_the_server(
+    database: TeamDatabase, tmp_path: Path
+) -> None:
+    remote = Remote.made(tmp_path / "remote.git")
+    project = Projects(database).add("shop", repository=str(remote.folder)).project
+    data = tmp_path / "data"
+    (data / "projects").mkdir(parents=True)
+    (data / "projects" / "shop").write_text("no folder")
+    with pytest.raises(SpecKitMemoryError) as caught:
+        open_project(database, project, settings=Settings(root=data))
+    messages = [caught.value.message, caught.value.hint, *map(str, caught.value.details.values())]
+    assert not any(str(tmp_path) in one for one in messages), messages
 
 
 def test_a_write_that_fails_has_accepted_nothing(replica: Replica) -> None:

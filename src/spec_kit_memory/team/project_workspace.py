@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -31,6 +32,7 @@ from spec_kit_memory.team.projects import Project
 from spec_kit_memory.team.scratch import ProjectCopies, private_folder, remove_folder
 from spec_kit_memory.workspace import Workspace, utc_now
 
+_DISK = "the server's disk"
 CHECKOUT = "served"  # the same for all replicas, which see the same files
 
 
@@ -50,39 +52,50 @@ def open_project(
     common = replace(settings, index=place, extra_paths=())
 
     def with_copies() -> ServedWorkspace:
-        here = replace(common, root=private_folder(settings.root / "projects" / project.name, "scratch-"))
-        memory_mb = settings.index.memory_mb
-        index = PostgresIndex(database.url, project.name, checkout=CHECKOUT, accepts=True, memory_mb=memory_mb)
-        return ServedWorkspace(here, store=index, embedder=embedder, now=now, copies=ProjectCopies(here, index))
+        with _naming_no_folder(settings.root):
+            here = replace(common, root=private_folder(settings.root / "projects" / project.name, "scratch-"))
+            memory_mb = settings.index.memory_mb
+            index = PostgresIndex(database.url, project.name, checkout=CHECKOUT, accepts=True, memory_mb=memory_mb)
+            return ServedWorkspace(here, store=index, embedder=embedder, now=now, copies=ProjectCopies(here, index))
 
     if project.is_git:
         return with_copies()
-    return ServedFolder(replace(common, root=Path(project.repository)), with_copies, embedder=embedder, now=now)
+    root = Path(project.repository)
+    with _naming_no_folder(root):
+        return ServedFolder(replace(common, root=root), with_copies, embedder=embedder, now=now)
 
 
 def index_place(database: TeamDatabase, project: Project) -> IndexPlace:
     return IndexPlace(url=database.url, project=project.name, checkout=CHECKOUT)
 
 
+@contextmanager
+def _naming_no_folder(root: Path) -> Iterator[None]:
+    """Errors inside do not reveal this folder of the server."""
+    folder = root.as_posix()
+
+    def shown(text: str) -> str:
+        return text.replace(f"{folder}/", "").replace(folder, _DISK)
+
+    try:
+        yield
+    except OSError as error:
+        raise disk_error(error, _DISK) from error
+    except SpecKitMemoryError as error:
+        error.message = shown(error.message)
+        error.advice = tuple(shown(step) if isinstance(step, str) else step for step in error.advice)
+        error.details = {
+            name: shown(value) if isinstance(value, str) else value for name, value in error.details.items()
+        }
+        raise
+
+
 class _Served(Workspace):
     """A workspace of remote users: errors reveal no folder of this machine."""
 
     def _with_files(self, verb: Callable[[], Any], request: Request) -> Any:
-        try:
+        with _naming_no_folder(self.settings.root):
             return super()._with_files(verb, request)
-        except OSError as error:
-            raise disk_error(error, "the server's disk") from error
-        except SpecKitMemoryError as error:
-            error.message = self._shown(error.message)
-            error.advice = tuple(self._shown(step) if isinstance(step, str) else step for step in error.advice)
-            error.details = {
-                name: self._shown(value) if isinstance(value, str) else value for name, value in error.details.items()
-            }
-            raise
-
-    def _shown(self, text: str) -> str:
-        root = self.settings.root.as_posix()
-        return text.replace(f"{root}/", "").replace(root, "the server's disk")
 
 
 class ServedWorkspace(_Served):
