@@ -123,6 +123,19 @@ def test_a_restore_in_a_script_needs_yes(snapshot: Path, capsys: pytest.CaptureF
     assert run(["checkpoint", "restore", "before", "--yes", *more]) == 0
 
 
+@pytest.mark.parametrize("verb", ["restore", "delete"])
+@pytest.mark.parametrize(("named", "said"), [([], "--name is missing"), (["nosuch"], "there is no checkpoint 'nosuch'")])
+def test_nobody_is_asked_about_a_checkpoint_that_is_not_there(
+    snapshot: Path, capsys: pytest.CaptureFixture[str], verb: str, named: list[str], said: str
+) -> None:
+    assert run(["checkpoint", "create", "kept"]) == 0
+    capsys.readouterr()
+    assert run(["checkpoint", verb, *named]) != 0
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert "--yes" not in shown
+
+
 def test_deleting_a_checkpoint_in_a_script_needs_yes_as_nothing_brings_it_back(
     snapshot: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,7 +18,7 @@ from spec_kit_memory.core.links import DRAWINGS
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import MissingParameter
 from spec_kit_memory.parameters import Request
-from spec_kit_memory.serve.cli.invocation import Invocation, call
+from spec_kit_memory.serve.cli.invocation import Invocation, call, checked
 
 if TYPE_CHECKING:
     from spec_kit_memory.answers import Card
@@ -181,14 +181,25 @@ def _delete(session: Invocation, kind: type[Request], values: Values, extra_opti
 
 
 def _restore(session: Invocation, kind: type[Request], values: Values, extra_options: Values) -> None:
-    what = f"Restore {values.get('name')!r} over what is there"
-    _confirm(session, extra_options, what, then="A checkpoint is made first.")
+    checked(kind, values)
+    if not extra_options["yes"] and _may_be_checkpoint(session, values["name"]):
+        what = f"Restore {values['name']!r} over what is there"
+        _confirm(session, extra_options, what, then="A checkpoint is made first.")
     _plain(session, kind, values, extra_options)
 
 
 def _delete_checkpoint(session: Invocation, kind: type[Request], values: Values, extra_options: Values) -> None:
-    _confirm(session, extra_options, f"Delete the checkpoint {values.get('name')!r}", then="Nothing brings it back.")
+    checked(kind, values)
+    if not extra_options["yes"] and _may_be_checkpoint(session, values["name"]):
+        _confirm(session, extra_options, f"Delete the checkpoint {values['name']!r}", then="Nothing brings it back.")
     _plain(session, kind, values, extra_options)
+
+
+def _may_be_checkpoint(session: Invocation, name: str) -> bool:
+    """Is there such a checkpoint, or one that cannot be read? If not, the verb says so, and there is nothing to ask."""
+    with session.open() as workspace:
+        answer = workspace.checkpoint_list(limit=100)
+    return any(row.name == name for row in answer.checkpoints) or any(name in hint for hint in answer.hints)
 
 
 def _confirm(session: Invocation, extra_options: Values, what: str, *, then: str) -> None:
