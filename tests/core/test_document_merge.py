@@ -442,3 +442,10 @@ def test_steps_that_differ_in_a_full_stop_a_first_letter_or_a_clause_are_one_ste
         "Write the runbook, with pictures",
         "Tell Ana about it",
     ]
+
+
+def test_a_step_that_either_document_has_ticked_off_is_done() -> None:
+    new = "# Tasks\n\n- [ ] write the guide\n- [x] test\n- [ ] ship [ ] boxes\n  - by sea\n"
+    old = "# Tasks\n\n- [X] write the guide\n- [ ] test\n- [x] ship [ ] boxes\n  - by sea\n- [ ] rest\n"
+    text = merged(new, old)
+    assert "- [x] write the guide\n- [x] test\n- [x] ship [ ] boxes\n  - by sea\n- [ ] rest\n" in text

@@ -516,6 +516,18 @@ def test_a_list_that_is_empty_because_everything_was_deleted_says_so(place: Plac
     shown = "`skm list --forgotten` shows which, `skm undo` takes back the last"
     assert for_person(hint) == f"2 memories were deleted: {shown}"
     assert for_model(hint) == "2 memories were deleted; the user can bring the last back with `skm undo`"
+    assert workspace.search("text").advice == workspace.context("text").advice == (hint,)
+
+
+def test_where_nothing_is_yet_a_first_memory_is_advised_by_a_call_that_works(place: Place) -> None:
+    workspace = place.open()
+    for answer in (workspace.list(), workspace.search("tokens"), workspace.context("tokens")):
+        (hint,) = answer.advice
+        assert for_person(hint).endswith("run `skm index`, or save a first memory with `skm save --text TEXT`")
+        assert for_model(hint).endswith(
+            "run memory_index_scan, or save a first memory with memory_save with context TEXT"
+        )
+    assert workspace.save(text="TEXT").created
 
 
 def test_stats_say_why_a_model_that_was_never_used_does_not_work(place: Place) -> None:

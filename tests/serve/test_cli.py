@@ -124,7 +124,9 @@ def test_a_restore_in_a_script_needs_yes(snapshot: Path, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize("verb", ["restore", "delete"])
-@pytest.mark.parametrize(("named", "said"), [([], "--name is missing"), (["nosuch"], "there is no checkpoint 'nosuch'")])
+@pytest.mark.parametrize(
+    ("named", "said"), [([], "--name is missing"), (["nosuch"], "there is no checkpoint 'nosuch'")]
+)
 def test_nobody_is_asked_about_a_checkpoint_that_is_not_there(
     snapshot: Path, capsys: pytest.CaptureFixture[str], verb: str, named: list[str], said: str
 ) -> None:

@@ -91,9 +91,24 @@ def without_tags(line: str) -> str:
     return ANCHOR_TAG.sub("", line) if "<!--" in line else line
 
 
+def is_ticked(lines: Sequence[str], item: Item) -> bool:
+    """Does the item begin with a ticked checkbox?"""
+    return bool(_BOX.match(_words_of(lines, item))) and not is_open(lines, item)
+
+
+def is_open(lines: Sequence[str], item: Item) -> bool:
+    """Does the item begin with an empty checkbox?"""
+    return _words_of(lines, item).startswith("[ ]")
+
+
+def _words_of(lines: Sequence[str], item: Item) -> str:
+    """The first line of an item without its marker."""
+    return lines[item.first_line - 1][item.indent + len(item.marker) :]
+
+
 def item_text(lines: Sequence[str], item: Item) -> str:
     """The text of an item without its marker, its checkbox and the indentation of its further lines."""
-    first = lines[item.first_line - 1][item.indent + len(item.marker) :]
+    first = _words_of(lines, item)
     width = item.indent + len(item.marker)
     rest = [_dedented(line, width) for line in lines[item.first_line : item.last_line]]
     return "\n".join([_BOX.sub("", first, count=1) if _BOX.match(first) else first, *rest]).strip()

@@ -349,6 +349,8 @@ class _Merger:
         target: Block | None = None
         for item in block.items:
             key = self.old.item_key(item)
+            if key in present:
+                self._tick(present[key], item)
             same = present.get(key) or self._fuller_or_shorter(present.values(), item)
             if same is not None:
                 target = next(block for block in lists if same in block.items)
@@ -398,6 +400,12 @@ class _Merger:
                 self._replace_item(other, first, head[item.indent + len(item.marker) :])
                 return other
         return None
+
+    def _tick(self, item: Item, other: Item) -> None:
+        """A step that either document has ticked off is done."""
+        line = self.new.lines[item.first_line - 1]
+        if blocks.is_ticked(self.old.lines, other) and blocks.is_open(self.new.lines, item):
+            self._replaced.setdefault(item.first_line, (item.first_line, [line.replace("[ ]", "[x]", 1)]))
 
     def _replace_item(self, item: Item, line: str, words: str) -> None:
         self._replaced[item.first_line] = (item.last_line, [line[: item.indent + len(item.marker)] + words])

@@ -134,7 +134,7 @@ def context(runtime: Runtime, request: ContextRequest) -> ContextAnswer:
         sessions.remember_rules(runtime, sent_rules)
     return ContextAnswer(
         outcome=_outcome(page, folder, loading, named=newest_named, prompt=bool(prompt)),
-        advice=(*_no_folder(runtime, folder), *_hints(offers, loading, page)),
+        advice=(*_no_folder(runtime, folder), *_hints(runtime, offers, loading, page)),
         text="\n\n".join(page.text),
         parts=tuple(page.parts),
         loading=loading,
@@ -354,12 +354,11 @@ def _no_folder(runtime: Runtime, folder: str | None) -> tuple[Text, ...]:
     return (finding("folder-empty", folder=folder), runtime.folder_suggestions(folder))
 
 
-def _hints(offers: Sequence[Offer], loading: str, page: _Page) -> list[Text]:
+def _hints(runtime: Runtime, offers: Sequence[Offer], loading: str, page: _Page) -> list[Text]:
     hints: list[Text] = []
     if offers and loading == "ask":
         hints.append(advise("ask-which-to-load", choices=" ".join(offer.choice for offer in offers)))
-    if page.text and not page.parts:
-        hints.append(advise("search-or-load"))
-    elif not page.parts:
-        hints.append(advise("first-memory"))
+    if not page.parts:
+        known = page.text or runtime.store.documents.count()
+        hints.append(advise("search-or-load") if known else runtime.nothing_yet())
     return hints

@@ -313,8 +313,7 @@ def list_(runtime: Runtime, request: ListRequest, *, personal: Runtime | None = 
 def _when_empty(runtime: Runtime, folder: str | None) -> Text:
     """Advice for an empty list."""
     if not runtime.store.documents.count():
-        forgotten = runtime.store.documents.count(presence=Presence.FORGOTTEN)
-        return advise("all-forgotten", count=forgotten) if forgotten else advise("index-workspace")
+        return runtime.nothing_yet()
     if folder and not runtime.store.documents.count(Filter(spec_folder=folder)):
         return runtime.folder_suggestions(folder)
     return advise("list-all")

@@ -20,7 +20,19 @@ from spec_kit_memory.caller import Caller
 from spec_kit_memory.core import decay, tokens, usage
 from spec_kit_memory.core.folders import near_folders
 from spec_kit_memory.core.long_lines import LineLayout
-from spec_kit_memory.core.memory import Change, Document, Filter, Link, Memory, Relation, Scope, State, Tier, owner_of
+from spec_kit_memory.core.memory import (
+    Change,
+    Document,
+    Filter,
+    Link,
+    Memory,
+    Presence,
+    Relation,
+    Scope,
+    State,
+    Tier,
+    owner_of,
+)
 from spec_kit_memory.core.triggers import Matcher
 from spec_kit_memory.embed import Embedder, QueryEmbedding, open_embedder
 from spec_kit_memory.embed.guarded import Guarded
@@ -432,6 +444,11 @@ class Runtime:
         names = {tally.spec_folder for tally in self.store.documents.tally() if tally.spec_folder}
         near = near_folders(name, names)
         return advise("near-folders", names=tuple(near)) if near else advise("list-folders")
+
+    def nothing_yet(self) -> Advice:
+        """Advice where there is no memory at all."""
+        forgotten = self.store.documents.count(presence=Presence.FORGOTTEN)
+        return advise("all-forgotten", count=forgotten) if forgotten else advise("first-memory")
 
     def embed_soon(self) -> None:
         """Wake the background thread that embeds, if there is one."""

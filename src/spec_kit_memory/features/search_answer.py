@@ -96,7 +96,9 @@ def _packed(runtime: Runtime, request: Request, ranking: Ranking) -> SearchAnswe
     )
     builder.remember(list(dict.fromkeys(result.id for result in results)), _rule_marks(runtime, shown_rules.rules))
     cards, results = builder.contiguity(results)
-    hints = _hints(request, ranking, results, stats.memories, found_count=len(candidates))
+    hints = _hints(request, ranking, results, found_count=len(candidates))
+    if not results and not candidates:
+        hints += _when_empty(request, ranking) if stats.memories else [runtime.nothing_yet()]
     if request.spec_folder and not candidates and (unknown := _unknown_folder(runtime, request.spec_folder)):
         hints.insert(0, unknown)
     if shown_rules.unnamed:
@@ -228,9 +230,7 @@ def _ways_to_include(request: Request, held_back: HeldBack) -> tuple[Advice, ...
     return tuple(ways)
 
 
-def _hints(
-    request: Request, ranking: Ranking, results: Sequence[Any], memories: int, *, found_count: int
-) -> list[Text]:
+def _hints(request: Request, ranking: Ranking, results: Sequence[Any], *, found_count: int) -> list[Text]:
     hints: list[Text] = []
     if ranking.historical and request.use_decay:
         hints.append(finding("past-question"))
@@ -246,8 +246,6 @@ def _hints(
         hints.append(advise("below-score", count=held_back.min_score, score=request.min_score or 0.0))
     if request.include_content and any(row.already_sent and not row.content for row in results):
         hints.append(advise("sent-before"))
-    if not results and not found_count:
-        hints += _when_empty(request, ranking, memories)
     return hints
 
 
@@ -276,9 +274,7 @@ def _concepts_found(concepts: Mapping[str, ConceptMatches]) -> Advice:
     return finding("no-memory-has-all", concepts=tuple(parts))
 
 
-def _when_empty(request: Request, ranking: Ranking, memories: int) -> list[Text]:
-    if not memories:
-        return [advise("index-first")]
+def _when_empty(request: Request, ranking: Ranking) -> list[Text]:
     tried = [
         name
         for name, value in (

@@ -54,7 +54,6 @@ TABLE: Mapping[str, Words] = {
         person="`skm config show` tells every key and what is wrong.",
     ),
     # --- search
-    "index-first": _alike("nothing is indexed yet: run `index()`"),
     "fewer-concepts": _alike("use fewer concepts, or {parameters!p} instead"),
     "ask-which-to-load": _alike("ask which memories to load: {choices}; skipping never blocks"),
     "name-rules": _alike("{count:more rule}: `list(tier='constitutional')` names them"),
@@ -95,7 +94,6 @@ TABLE: Mapping[str, Words] = {
     "near-folders": _alike("did you mean {names}?"),
     "near-paths": _alike("did you mean {names}?"),
     "list-all": _alike("`list()` without a filter shows what is there"),
-    "index-workspace": _alike("index the workspace with `index()`"),
     "all-forgotten": _apart(
         model="{count:memory was|memories were} deleted; the user can bring the last back with `skm undo`",
         person="{count:memory was|memories were} deleted: `list(forgotten=True)` shows which, "
@@ -108,7 +106,10 @@ TABLE: Mapping[str, Words] = {
     "in-archive": _alike("it lies in an archive folder: search finds it only with `include_archived=True`"),
     # --- context
     "search-or-load": _alike("`search(QUERY)` finds more; `load(ID)` reads one by its id"),
-    "first-memory": _alike("run `index()`, or save a first memory with `save()`"),
+    "first-memory": _apart(
+        model="nothing is indexed yet: run `index()`, or save a first memory with `save(context=TEXT)`",
+        person="nothing is indexed yet: run `index()`, or save a first memory with `save(text=TEXT)`",
+    ),
     # --- save
     "name-folder": _alike("name one with `spec_folder`; with `create=True` a new one"),
     "create-folder": _alike("`create=True` makes it."),
