@@ -7,9 +7,11 @@ of a few runs is compared, so that a busy machine decides nothing.
 from __future__ import annotations
 
 import gc
+import json
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +39,7 @@ from spec_kit_memory.core import (
 )
 from spec_kit_memory.core.ignore import Ignore
 from spec_kit_memory.errors import SpecKitMemoryError
+from spec_kit_memory.files import chat_transcripts
 from spec_kit_memory.serve.cli import terminal
 from spec_kit_memory.serve.hosts import toml
 from spec_kit_memory.serve.messages import for_person
@@ -248,6 +251,19 @@ def test_time_grows_with_the_length_of_what_is_nested(name: str) -> None:
     read = READERS[name]
     if (seconds := best(read, nested(4 * LONG), tries=2)) > ENOUGH_SECONDS:
         assert seconds < MOST_GROWTH * max(best(read, nested(LONG), tries=3), ENOUGH_SECONDS / 4)
+
+
+def test_time_grows_with_the_lines_of_a_transcript_that_titles_many_sessions(tmp_path: Path) -> None:
+    def took(sessions: int, tries: int) -> float:
+        path = tmp_path / "transcript.jsonl"
+        with path.open("w", encoding="utf-8") as file:
+            for number in range(sessions):
+                said = {"type": "user", "uuid": f"u{number}", "sessionId": f"s{number}", "message": {"content": "said"}}
+                title = {"type": "summary", "summary": f"t{number}", "leafUuid": f"u{number}"}
+                file.write(f"{json.dumps(said)}\n{json.dumps(title)}\n")
+        return best(lambda _: chat_transcripts.read_conversations(path), "", tries=tries)
+
+    assert took(8_000, 1) < MOST_GROWTH * max(took(2_000, 3), ENOUGH_SECONDS / 4)
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -179,6 +179,17 @@ def _utf16_lines(path: Path) -> Iterator[tuple[int, str]]:
 # --- messages ------------------------------------------------------------------------
 
 
+class _TurnDraft(NamedTuple):
+    """One turn while its parts are read; a host may record a message in many."""
+
+    speaker: str
+    texts: list[str]
+    time: str
+
+    def turn(self) -> Turn:
+        return Turn(self.speaker, "\n\n".join(self.texts), self.time)
+
+
 @dataclass(slots=True)
 class _ConversationDraft:
     """One conversation while its lines are read."""
@@ -186,8 +197,8 @@ class _ConversationDraft:
     id: str
     origin: str
     title: str = ""
-    turns: list[Turn] = field(default_factory=list)
-    events: list[Turn] = field(default_factory=list)  # Codex records all twice; used if the others are missing
+    turns: list[_TurnDraft] = field(default_factory=list)
+    events: list[_TurnDraft] = field(default_factory=list)  # Codex records all twice; used if the others are missing
     uuids: set[str] = field(default_factory=set)
     last_message: str = ""  # id of the message the last turn belongs to
 
@@ -237,9 +248,10 @@ class _Collected:
         self._noise = how.noise_patterns
         self._now = how.now
         self.turns = 0
+        self._titles_read = 0
         self._found: dict[str, _ConversationDraft] = {}
         self._codex_id = ""
-        self._titles: list[tuple[str, str]] = []  # leaf uuid, title
+        self._titles: dict[str, tuple[int, str]] = {}  # id of a conversation or a message -> place, title
 
     def take(self, value: object) -> bool:
         """Add one JSON value; False if its kind is unknown."""
@@ -295,7 +307,9 @@ class _Collected:
         title = entry[_CLAUDE_TITLES[kind]]
         if isinstance(title, str):
             # A summary belongs to the conversation that contains its leaf; a file may hold summaries of others too.
-            self._titles.append((str(entry.get("sessionId") or entry.get("leafUuid") or ""), title))
+            about = str(entry.get("sessionId") or entry.get("leafUuid") or "")
+            self._titles[about] = self._titles_read, title
+            self._titles_read += 1
         return isinstance(title, str)
 
     # --- Codex
@@ -325,7 +339,7 @@ class _Collected:
         for message in messages:
             self._add_message(gathered, message.role, message.content, message.time)
         if not conversation_id and gathered.turns:
-            gathered.id = _own_id(self._name, gathered.turns[0])
+            gathered.id = _own_id(self._name, gathered.turns[0].turn())
         return True
 
     # --- OpenCode and other exports of a whole conversation
@@ -345,7 +359,7 @@ class _Collected:
             content = message.get("parts") if opencode else _first_of(message, _TEXT)
             self._add_message(gathered, _first_of(info, _ROLE), content, _first_of(info, _TIME))
         if not identifier and len(gathered.turns) > before:
-            gathered.id = _own_id(self._name, gathered.turns[0])
+            gathered.id = _own_id(self._name, gathered.turns[0].turn())
         return opencode or bool(identifier) or len(gathered.turns) > before
 
     # --- plain lines
@@ -359,7 +373,7 @@ class _Collected:
         gathered = self._gathered(identifier, "codex" if self._codex_id else "jsonl")
         self._add_message(gathered, role, content, _first_of(entry, _TIME))
         if not gathered.id and gathered.turns:
-            gathered.id = _own_id(self._name, gathered.turns[0])
+            gathered.id = _own_id(self._name, gathered.turns[0].turn())
         return True
 
     # ---
@@ -372,7 +386,7 @@ class _Collected:
         time: object,
         *,
         message_id: str = "",
-        into: list[Turn] | None = None,
+        into: list[_TurnDraft] | None = None,
     ) -> None:
         speaker = str(role or "").casefold()
         text = _text_of(content)
@@ -383,26 +397,26 @@ class _Collected:
             return
         turns = gathered.turns if into is None else into
         if message_id and message_id == gathered.last_message and turns:
-            last = turns[-1]
-            turns[-1] = Turn(last.speaker, f"{last.text}\n\n{text}", last.time)
+            turns[-1].texts.append(text)
         else:
             self.turns += 1
             if self.turns > MOST_TURNS:
                 raise TooLarge(f"{self._name} has more than {MOST_TURNS:,} messages.", hint=_HINT)
-            turns.append(Turn(_SPEAKERS.get(speaker, " ".join(str(role).split())), text, _time_text(time)))
+            turns.append(_TurnDraft(_SPEAKERS.get(speaker, " ".join(str(role).split())), [text], _time_text(time)))
         gathered.last_message = message_id
 
     def conversations(self) -> Iterator[Conversation]:
         for key, gathered in self._found.items():
-            turns = tuple(gathered.turns or gathered.events)
+            turns = tuple(draft.turn() for draft in gathered.turns or gathered.events)
             if not turns:
                 continue
-            titles = [title for belongs, title in self._titles if belongs == key or belongs in gathered.uuids]
+            abouts = (key, *gathered.uuids) if self._titles else ()
+            _, title = max((self._titles[about] for about in abouts if about in self._titles), default=(0, ""))
             moments = (_moment(turn.time) for turn in turns)
             times = [at for at in moments if at is not None and not dates.is_in_future(at, now=self._now)]
             yield Conversation(
                 id=gathered.id,
-                title=_one_line(titles[-1] if titles else gathered.title or opening(turns)),
+                title=_one_line(title or gathered.title or opening(turns)),
                 turns=turns,
                 started_at=min(times, default=None),
                 ended_at=max(times, default=None),
