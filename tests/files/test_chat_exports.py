@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+import uuid
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -290,7 +291,7 @@ def test_more_conversations_than_anybody_had_are_refused(tmp_path: Path, monkeyp
     path = tmp_path / "conversations.json"
     path.write_text(json.dumps([CLAUDE | {"uuid": f"u-{number}"} for number in range(30)]), encoding="utf-8")
     assert len(read_conversations(path)) == 30
-    for name in ("chat_transcripts.MOST_CONVERSATIONS", "chat_transcripts.MOST_TURNS", "chat_exports.MOST_ELEMENTS"):
+    for name in ("chat_exports.MOST_CONVERSATIONS", "chat_transcripts.MOST_TURNS", "chat_exports.MOST_ELEMENTS"):
         with monkeypatch.context() as patch:
             patch.setattr(f"spec_kit_memory.files.{name}", 29 if name != "chat_transcripts.MOST_TURNS" else 1)
             with pytest.raises(TooLarge, match="more than"):
@@ -322,8 +323,13 @@ def test_what_a_zip_holds_is_bounded_by_its_size_so_that_its_time_is(
     plain = tmp_path / "conversations.json"
     plain.write_text(json.dumps(conversations), encoding="utf-8")
     assert len(said(plain)) == 10, "of a plain file the size is what it is"
-    monkeypatch.setattr(chat_exports, "ALWAYS_EXPANDED", 1_000)
     monkeypatch.setattr(chat_exports, "ALWAYS_MESSAGES", 50_000)
+    monkeypatch.setattr(chat_exports, "ALWAYS_CONVERSATIONS", 9)
+    assert small.stat().st_size < 9 * chat_exports.SMALLEST_CONVERSATION
+    with pytest.raises(TooLarge, match="more than 9 conversations"):
+        read_transcript(small)
+    assert len(said(plain)) == 10
+    monkeypatch.setattr(chat_exports, "ALWAYS_EXPANDED", 1_000)
     with pytest.raises(TooLarge, match="far larger"):
         read_transcript(small)
 
@@ -351,6 +357,26 @@ def test_of_real_length_and_variety_an_export_is_far_from_those_bounds(tmp_path:
     path = zipped(tmp_path, {"conversations.json": data})
     assert len(data) < path.stat().st_size * chat_exports.MOST_EXPANDED / 2
     assert path.stat().st_size / 2_000 > 2 * chat_exports.SMALLEST_MESSAGE, "bytes of a message"
+    short = [
+        CLAUDE
+        | {
+            "uuid": str(uuid.UUID(int=chance.getrandbits(128), version=4)),
+            "name": " ".join(chance.choices(words, k=3)),
+            "created_at": f"2026-0{chance.randrange(1, 9)}-11T0{chance.randrange(9)}:{chance.randrange(10, 60)}:31Z",
+            "chat_messages": [
+                {
+                    "uuid": str(uuid.UUID(int=chance.getrandbits(128), version=4)),
+                    "sender": sender,
+                    "text": " ".join(chance.choices(words, k=chance.randrange(4, 40))),
+                    "created_at": f"2026-01-11T09:{chance.randrange(10, 60)}:{chance.random() * 60:09.6f}Z",
+                }
+                for sender in ("human", "assistant")
+            ],
+        }
+        for _ in range(300)
+    ]
+    path = zipped(tmp_path, {"conversations.json": short}, name="short.zip")
+    assert path.stat().st_size > 300 * chat_exports.SMALLEST_CONVERSATION, "one question and one answer in each"
 
 
 def test_a_member_that_lies_about_its_size_is_not_believed(tmp_path: Path) -> None:

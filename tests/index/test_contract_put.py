@@ -10,6 +10,7 @@ import pytest
 from spec_kit_memory.core.memory import Filter, Presence, Source, Stamp, Tier
 from spec_kit_memory.errors import MemoryNotFound
 from spec_kit_memory.index.contract import Index, Tally
+from spec_kit_memory.index.sql.dialect import MOST_ALIASES
 from tests.index.conftest import Factory
 from tests.index.material import BY_USER, NOON, change, embed_all, entry, sha
 
@@ -53,6 +54,22 @@ def test_changed_text_keeps_the_id_and_drops_the_old_words(store: Index) -> None
     memory = store.documents.get(first.memory_id)
     assert memory.first_indexed_at == BY_USER.at
     assert memory.updated_at == change(minutes=1).at
+
+
+def test_of_thousands_of_copies_a_memory_names_some_and_each_is_known(store: Index) -> None:
+    """A change records all aliases of a memory: without a limit, 20,000 copies of one file took 7 GB."""
+    store.documents.put(entry("memory/a.md", text="alpha"), BY_USER)
+    names = [f"memory/copy{number:03}.md" for number in range(MOST_ALIASES + 10)]
+    for name in names:
+        copy = store.documents.put(entry(name, text="alpha"), change(minutes=1))
+        assert copy.alias
+    assert store.documents.get(1).aliases == tuple(names[:MOST_ALIASES])
+    assert set(names) < store.documents.stored().keys()
+    assert len(store.record.history(1, limit=1_000)) == MOST_ALIASES + 1
+    store.documents.vanish(names[-1], change(minutes=3))
+    store.documents.vanish(names[0], change(minutes=3))
+    assert store.documents.get(1).aliases == tuple(names[1 : MOST_ALIASES + 1])
+    assert names[-1] not in store.documents.stored()
 
 
 def test_the_same_document_again_changes_nothing_but_the_ledger(store: Index) -> None:

@@ -29,6 +29,9 @@ MOST_EXPANDED = 15  # real conversations compress by a factor of three to eight;
 ALWAYS_EXPANDED = 10 * 1024 * 1024
 SMALLEST_MESSAGE = 40  # bytes in a zip: the id and times alone take as much
 ALWAYS_MESSAGES = 50_000
+SMALLEST_CONVERSATION = 120  # bytes in a zip: a question and an answer of a few words take twice as much
+ALWAYS_CONVERSATIONS = 5_000
+MOST_CONVERSATIONS = 100_000
 MOST_MESSAGES = 100_000  # in one branch; a longer chain is treated as a cycle
 _NAME = re.compile(r"(?:[^/\\]{1,200}/){0,3}conversations(?:-\d{1,4})?\.json")
 _HINT = "Give the zip file as ChatGPT or Claude.ai sent it, or the conversations.json in it."
@@ -52,6 +55,12 @@ def is_zip(path: Path) -> bool:
 def most_messages(path: Path) -> int:
     """The limit for one export: each message costs time, and a zip can compress thousands to almost nothing."""
     return max(ALWAYS_MESSAGES, path.stat().st_size // SMALLEST_MESSAGE) if is_zip(path) else LARGEST_FILE
+
+
+def most_conversations(path: Path) -> int:
+    """The limit for one export, as for messages: each conversation is a memory with its row and its history."""
+    fitting = max(ALWAYS_CONVERSATIONS, path.stat().st_size // SMALLEST_CONVERSATION) if is_zip(path) else LARGEST_FILE
+    return min(fitting, MOST_CONVERSATIONS)
 
 
 def elements(path: Path) -> Iterator[object]:

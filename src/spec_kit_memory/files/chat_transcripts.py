@@ -26,7 +26,6 @@ from spec_kit_memory.errors import AccessDenied, BadEncoding, BadPath, FileMissi
 from spec_kit_memory.files import chat_exports
 
 LONGEST_LINE = 64 * 1024 * 1024
-MOST_CONVERSATIONS = 100_000
 MOST_TURNS = 1_000_000  # of the conversations that are collected from lines
 TITLE_LENGTH = 90
 _SPEAKERS = {"human": "user", "ai": "assistant", "model": "assistant", "bot": "assistant"}
@@ -222,12 +221,12 @@ class _Exported:
         messages = _Collected(self.how)  # single messages belong to one conversation
         understood = False
         count = turns = 0
-        most = chat_exports.most_messages(self.path)
+        most, most_conversations = chat_exports.most_messages(self.path), chat_exports.most_conversations(self.path)
         for element in chat_exports.elements(self.path):
             if isinstance(element, dict) and chat_exports.is_conversation(element):
                 count += 1
-                if count > MOST_CONVERSATIONS:
-                    raise TooLarge(f"{self.path} has more than {MOST_CONVERSATIONS:,} conversations.", hint=_HINT)
+                if count > most_conversations:
+                    raise TooLarge(f"{self.path} has more than {most_conversations:,} conversations.", hint=_HINT)
                 collected = _Collected(self.how)
                 understood = collected.take(element) or understood
                 turns += collected.turns

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from spec_kit_memory.index.sql.dialect import MOST_ALIASES
+
 _WORDS = tuple(
     (re.compile(pattern), text)
     for pattern, text in (
@@ -18,8 +20,8 @@ _WORDS = tuple(
         (r"@ids_in\((\w+)\)", r"(SELECT value::bigint AS id FROM jsonb_array_elements_text(\1::jsonb) AS value)"),
         (
             r"@aliases\b",
-            "(SELECT coalesce(json_agg(path ORDER BY path), '[]')::text FROM alias"
-            " WHERE alias.project_id = @p AND memory_id = memory.id)",
+            "(SELECT coalesce(json_agg(path ORDER BY path), '[]')::text FROM (SELECT path FROM alias"
+            f" WHERE alias.project_id = @p AND memory_id = memory.id ORDER BY path LIMIT {MOST_ALIASES}) AS named)",
         ),
     )
 )

@@ -124,6 +124,15 @@ def resolve_claims_to(connection: Connection, memory_id: int, *, old: Memory | N
         "SELECT path FROM alias WHERE alias.project_id = @p AND memory_id = ?", (memory_id,)
     ).fetchall()
     names |= {alias for (alias,) in aliases}
+    _resolve_claims(connection, memory_id, names)
+
+
+def resolve_claims_to_alias(connection: Connection, memory_id: int, path: str) -> None:
+    """After the memory got a further path, resolve the claims again that name that path."""
+    _resolve_claims(connection, memory_id, {path})
+
+
+def _resolve_claims(connection: Connection, memory_id: int, names: set[str]) -> None:
     claimants = fetch(
         connection,
         "SELECT memory_id FROM claim WHERE project_id = @p AND target IN @list(:names)"

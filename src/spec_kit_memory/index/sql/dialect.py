@@ -6,7 +6,7 @@ In the SQL that SQLite and PostgreSQL share, plus a few placeholders that each e
   WHERE, ON, list of columns and key. An index file has one project and one checkout, so SQLite omits them.
 - `IN @list(?)` takes a list of values, and `@texts(?)` is a list of texts as a table with the column `name`.
 - `@ids_in(column)` is a table of the ids in a JSON list, with the column `id`.
-- `@aliases` is a memory's other paths as a JSON list.
+- `@aliases` is a memory's other paths as a JSON list, the first `MOST_ALIASES` of them.
 - `@own_link` is true for a link that this checkout has, and `@here` for any other row that belongs to it.
 
 Values are `?` or `:name`.
@@ -24,6 +24,8 @@ from spec_kit_memory.errors import DatabaseCorrupt
 from spec_kit_memory.index import rows
 
 Values = Sequence[Any] | Mapping[str, Any]
+
+MOST_ALIASES = 50  # of a memory; further copies of its file are only known to scans
 
 LEDGER_HEAD = "SELECT sequence, hash FROM ledger WHERE project_id = @p ORDER BY sequence DESC LIMIT 1"
 

@@ -35,7 +35,7 @@ from spec_kit_memory.errors import OutsideScope
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.contract import NO_CITATIONS, NO_STAMPS, BadFile, PutResult
 from spec_kit_memory.index.sql import declared_links, passage_rows
-from spec_kit_memory.index.sql.dialect import Connection, Elsewhere, fetch, first, upsert
+from spec_kit_memory.index.sql.dialect import MOST_ALIASES, Connection, Elsewhere, fetch, first, upsert
 from spec_kit_memory.index.sql.queries import Queries, not_found
 from spec_kit_memory.index.sql.recorder import Recorder, load
 
@@ -360,10 +360,22 @@ def _store_stamp_only(
 def _add_alias(connection: Connection, recorder: Recorder, memory: Memory, entry: Entry) -> PutResult:
     is_listed = entry.path in memory.aliases
     _write_alias(connection, memory.id, entry)
-    set_attributes(connection, memory.id)
-    declared_links.resolve_claims_to(connection, memory.id)
-    recorder.entry(None if is_listed else Mutation.MERGE, memory, memory.id)
+    declared_links.resolve_claims_to_alias(connection, memory.id, entry.path)
+    if _is_named(connection, memory.id, entry.path):
+        set_attributes(connection, memory.id)
+        recorder.entry(None if is_listed else Mutation.MERGE, memory, memory.id)
     return PutResult(memory.id, created=False, changed=False, alias=True)
+
+
+def _is_named(connection: Connection, memory_id: int, path: str) -> bool:
+    """Is it one of the aliases that are part of the memory? The others are only known to scans: each change of a memory
+    records all its aliases, so that thousands of copies would take gigabytes."""
+    earlier = connection.execute(
+        "SELECT count(*) FROM (SELECT path FROM alias WHERE alias.project_id = @p AND memory_id = ? AND path < ?"
+        f" ORDER BY path LIMIT {MOST_ALIASES}) AS earlier",
+        (memory_id, path),
+    ).get
+    return bool(earlier < MOST_ALIASES)
 
 
 def _write_alias(connection: Connection, memory_id: int, entry: Entry) -> None:
@@ -378,9 +390,11 @@ def _write_alias(connection: Connection, memory_id: int, entry: Entry) -> None:
 
 def _detach(connection: Connection, recorder: Recorder, memory: Memory, path: str) -> None:
     """The file at this path is no longer a copy of that memory."""
+    was_named = _is_named(connection, memory.id, path)
     connection.execute("DELETE FROM alias WHERE alias.project_id = @p AND path = ?", (path,))
-    set_attributes(connection, memory.id)
-    recorder.entry(None, memory, memory.id)
+    if was_named:
+        set_attributes(connection, memory.id)
+        recorder.entry(None, memory, memory.id)
 
 
 def _index(
@@ -504,7 +518,8 @@ def effective(connection: Connection, memory_id: int) -> tuple[Attributes, bool]
         attributes_text, said_trusted = rows.plain(rows.attributes_json(memory.attributes)), memory.trusted
     trusted = bool(said_trusted if vouched is None else vouched)
     lists = connection.execute(
-        "SELECT triggers FROM alias WHERE alias.project_id = @p AND memory_id = ? ORDER BY path", (memory_id,)
+        f"SELECT triggers FROM alias WHERE alias.project_id = @p AND memory_id = ? ORDER BY path LIMIT {MOST_ALIASES}",
+        (memory_id,),
     )
     more = [phrase for (phrases,) in lists for phrase in json.loads(phrases)]
     overridden = json.loads(overrides) if overrides else {}

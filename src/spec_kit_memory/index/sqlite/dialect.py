@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from spec_kit_memory.index.sql.dialect import Values
+from spec_kit_memory.index.sql.dialect import MOST_ALIASES, Values
 
 _FENCE = r'(?:[\w"]+\.)?(?:project_id = @p|checkout_id = @c)'
 _REPLACED = tuple(
@@ -23,7 +23,8 @@ _REPLACED = tuple(
         (r"@ids_in\((\w+)\)", r"(SELECT value AS id FROM json_each(\1))"),
         (
             r"@aliases\b",
-            "(SELECT json_group_array(path) FROM (SELECT path FROM alias WHERE memory_id = memory.id ORDER BY path))",
+            "(SELECT json_group_array(path) FROM"
+            f" (SELECT path FROM alias WHERE memory_id = memory.id ORDER BY path LIMIT {MOST_ALIASES}))",
         ),
     )
 )
