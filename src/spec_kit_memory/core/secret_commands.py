@@ -89,6 +89,7 @@ _PROGRAMS: Mapping[str, str] = {
     "b2 authorize-account": rf"^b2 authorize-account[ \t]+[0-9a-f]{{12,25}}[ \t]+{_VALUE}",
     "bundle config ": r"[ \t][\w.-]{1,80}[.][a-z]{2,20}[ \t]+([\w.@-]{1,80}:[^\s\"'|;]{3,200})",
     "rootpw ": rf"^rootpw[ \t]+(?:--(?:plaintext|allow-ssh)[ \t]+){{0,2}}(?!\{{|--){_VALUE}(?=[ \t]*\r?\Z)",
+    "bindpw ": rf"^bindpw[ \t]+{_VALUE}(?=[ \t]*\r?\Z)",
     "d-i passwd/": rf"^d-i passwd/\S{{1,40}}-password(?:-again)?[ \t]+password[ \t]+{_VALUE}",
     # Any program with a user option and -p or -P for a password; but not a port or a plain name.
     "-u |--user |--username ": (

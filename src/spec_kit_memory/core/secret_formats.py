@@ -184,6 +184,11 @@ _CHATS = (
         "teams-webhook", "/webhookb2/", r"/webhookb2/([0-9a-f@/A-Z-]{36,80}/IncomingWebhook/[A-Za-z0-9/-]{32,200})"
     ),
     _inside(
+        "teams-webhook",
+        "office.com/webhook/",
+        r"office\.com/webhook/([0-9a-f@/A-Z-]{36,80}/IncomingWebhook/[A-Za-z0-9/-]{32,200})",
+    ),
+    _inside(
         "google-chat-webhook",
         "chat.googleapis.com/",
         rf"chat\.googleapis\.com/[^\s\"'<>]{{1,200}}?[&?]token=({_D}{{30,80}}(?:%3D)?)",

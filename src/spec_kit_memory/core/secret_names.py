@@ -78,6 +78,8 @@ _NO_SECRET_KEY = Pattern(
     r"group|route|query|react|item|storage|measure|translat|message|i18n|dedup|etag|map|verif|peer|registry|answer|hot",
     re.IGNORECASE,
 )
+# `next_token`, `NextPageToken`: where a list goes on
+_MARKS_A_PAGE = Pattern(r"(?:next|page|previous|continuation)[_-]?token\Z", re.IGNORECASE)
 _BYTES = Pattern(r"\[\s*((?:0x[0-9a-fA-F]{2}|\d{1,3})(?:\s*,\s*(?:0x[0-9a-fA-F]{2}|\d{1,3})){15,63}+)\s*\]")
 _PLAINLY = (
     *_ELSEWHERE,
@@ -558,6 +560,8 @@ def _is_secret(value: str, name: _Name, kind: str, *, plainly: bool) -> bool:
         return values.is_clear_password(value)
     if kind == _ANY_KEY:
         return not _NO_SECRET_KEY.search(name.text) and values.is_unmistakable_key(value, hexadecimal=plainly)
+    if kind == _TOKEN and _MARKS_A_PAGE.search(name.text):
+        return False
     if kind == _TOKEN and name.text.lower().endswith("auth"):
         return values.credentials_in(value) or (":" not in value and values.is_key(value))
     if kind == _SECRET and name.text.lower().endswith("secret") and values.is_phrase(value):

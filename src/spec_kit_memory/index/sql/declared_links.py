@@ -7,7 +7,7 @@ exists, and is resolved again when the target's path or title changes.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Any
 
 from spec_kit_memory.core.memory import LinkClaim, Memory, Origin, is_text_name
@@ -127,12 +127,12 @@ def resolve_claims_to(connection: Connection, memory_id: int, *, old: Memory | N
     _resolve_claims(connection, memory_id, names)
 
 
-def resolve_claims_to_alias(connection: Connection, memory_id: int, path: str) -> None:
-    """After the memory got a further path, resolve the claims again that name that path."""
-    _resolve_claims(connection, memory_id, {path})
+def resolve_claims_to_paths(connection: Connection, memory_id: int, paths: Set[str]) -> None:
+    """After only these paths of a memory came or went, resolve the claims again that name one of them."""
+    _resolve_claims(connection, memory_id, {*paths, *(f"./{path}" for path in paths)})
 
 
-def _resolve_claims(connection: Connection, memory_id: int, names: set[str]) -> None:
+def _resolve_claims(connection: Connection, memory_id: int, names: Set[str]) -> None:
     claimants = fetch(
         connection,
         "SELECT memory_id FROM claim WHERE project_id = @p AND target IN @list(:names)"

@@ -360,7 +360,7 @@ def _store_stamp_only(
 def _add_alias(connection: Connection, recorder: Recorder, memory: Memory, entry: Entry) -> PutResult:
     is_listed = entry.path in memory.aliases
     _write_alias(connection, memory.id, entry)
-    declared_links.resolve_claims_to_alias(connection, memory.id, entry.path)
+    declared_links.resolve_claims_to_paths(connection, memory.id, {entry.path})
     if _is_named(connection, memory.id, entry.path):
         set_attributes(connection, memory.id)
         recorder.entry(None if is_listed else Mutation.MERGE, memory, memory.id)
@@ -564,7 +564,7 @@ def _move_to_first_alias(connection: Connection, recorder: Recorder, memory: Mem
         " WHERE project_id = @p AND memory_id = ?",
         (memory.id,),
     )
-    declared_links.resolve_claims_to(connection, memory.id, old=memory)
+    declared_links.resolve_claims_to_paths(connection, memory.id, {memory.path, path})
     recorder.entry(Mutation.UPDATE, memory, memory.id)
     return path
 
