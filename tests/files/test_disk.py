@@ -120,7 +120,14 @@ def test_any_bytes_are_text_or_refused(data: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("number", "word"),
-    [(errno.ENOSPC, "space"), (errno.EROFS, "read-only"), (errno.EMFILE, "open files"), (errno.EIO, "access")],
+    [
+        (errno.ENOSPC, "space"),
+        (errno.EROFS, "read-only"),
+        (errno.EMFILE, "open files"),
+        (errno.EFBIG, "limit of file sizes"),
+        (errno.EIO, "does not work"),
+        (errno.EACCES, "access"),
+    ],
 )
 def test_what_the_disk_refuses_comes_with_its_next_step(number: int, word: str) -> None:
     error = disk_error(OSError(number, os.strerror(number)), "memory/a.md")

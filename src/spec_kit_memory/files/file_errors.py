@@ -38,6 +38,10 @@ def disk_error(error: OSError | ValueError, path: Path | str) -> SpecKitMemoryEr
         hint = "the disk is read-only: mount it for writing, or use a workspace elsewhere"
     elif error.errno in (errno.EMFILE, errno.ENFILE):
         hint = "close other programs or raise the limit of open files, then run the command again"
+    elif error.errno == errno.EFBIG:
+        hint = "raise the limit of file sizes (`ulimit -f`), then run the command again"
+    elif error.errno == errno.EIO:
+        hint = "the disk does not work: look at the system's log, keep a copy of the workspace, then run it again"
     reason = os.strerror(error.errno) if error.errno else str(error)
     return AccessDenied(f"{name}: {reason}", hint=hint, path=name)
 
