@@ -104,8 +104,11 @@ def _bytes(data: Any) -> int:
 
 def value(thing: Any, say: Callable[[Text], str] = str) -> Any:
     """A value of an answer as plain JSON data; `say` words the advice in it for the reader."""
-    if thing is None or type(thing) in _PLAIN:
+    kind = type(thing)
+    if thing is None or kind in _PLAIN:
         return thing
+    if kind is float:
+        return plain_number(thing)
     if isinstance(thing, Enum):
         return thing.value
     if isinstance(thing, str | bool | int):

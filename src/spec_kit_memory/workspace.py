@@ -181,7 +181,7 @@ class Workspace:
 
         `copies`: on a team server, provides local copies of the files that a verb works on.
         """
-        is_vault = settings.root == personal_vault()
+        self._is_personal = is_vault = settings.root == personal_vault()
         if is_vault:  # personal texts are never sent over the network
             semantic = settings.semantic if settings.semantic.is_local else Semantic()
             settings = replace(settings, semantic=semantic, index=IndexPlace())
@@ -253,10 +253,6 @@ class Workspace:
         if vault is None and getattr(request, "vault", None) == personal.PERSONAL:
             raise FileMissing("there is no personal memory here", hint=advise("make-personal"))
         return vault or self  # this workspace then reports that the id does not exist
-
-    @property
-    def _is_personal(self) -> bool:
-        return self.settings.root == personal_vault()
 
     @property
     def personal(self) -> Workspace | None:

@@ -10,14 +10,15 @@ import pytest
 
 from benchmarks import engines
 from benchmarks.engines_copied import BulkPostgres, BulkSqlite
-from spec_kit_memory.core.memory import Filter, RawHit
+from spec_kit_memory.core.memory import Filter
+from spec_kit_memory.core.raw_hits import RawHits
 from spec_kit_memory.index import open_index
 from tests.postgres_server import Server
 
 ALL, BY_VERBS = 1_200, 300  # more than one row of postings for a word
 
 
-def answers(place: str | Path) -> list[list[RawHit]]:
+def answers(place: str | Path) -> list[RawHits]:
     index, random = open_index(place, project=engines.PROJECT), np.random.default_rng(4)
     try:
         index.warm()

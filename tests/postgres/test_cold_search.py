@@ -9,7 +9,8 @@ from uuid import uuid4
 
 import pytest
 
-from spec_kit_memory.core.memory import Filter, RawHit, Scope, Tier
+from spec_kit_memory.core.memory import Filter, Scope, Tier
+from spec_kit_memory.core.raw_hits import RawHits
 from spec_kit_memory.errors import BadParameter
 from spec_kit_memory.index.postgres import view
 from spec_kit_memory.index.postgres.engine import PostgresIndex
@@ -41,7 +42,7 @@ def place(request: pytest.FixtureRequest, server: Server) -> Iterator[tuple[str,
     store.close()
 
 
-def answers(place: tuple[str, str], monkeypatch: pytest.MonkeyPatch, *, rows: bool) -> list[list[RawHit]]:
+def answers(place: tuple[str, str], monkeypatch: pytest.MonkeyPatch, *, rows: bool) -> list[RawHits]:
     monkeypatch.setattr(view, "COLD_MATCHES", 1_000_000 if rows else 0)
     store = PostgresIndex(*place)
     drawn = random.Random(5)

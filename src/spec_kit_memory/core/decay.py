@@ -83,7 +83,12 @@ def factor(
         return row.turn_rate ** max(0, turns)
     if model == "states":
         return 1.0 if state is None else _STATE_FACTORS[state]
-    return 0.5 ** (days / settings.half_life_days) if row.decays else 1.0
+    return halved(days, settings) if row.decays else 1.0
+
+
+def halved(days: float, settings: Rates = PLAIN) -> float:
+    """The factor of the model "half_life" for a tier that decays."""
+    return float(0.5 ** (days / settings.half_life_days))
 
 
 def days_since(last_access: datetime | None, own_date: datetime | None, now: datetime) -> float:

@@ -134,22 +134,22 @@ class LineLayout:
     """
 
     def __init__(self, lines: Sequence[str]) -> None:
-        self.lines: list[str] = []
-        self._real: Sequence[int] = []  # for each layout line, the number of its real line
+        self.lines = lines
+        self._real: Sequence[int] = range(1, len(lines) + 1)  # for each layout line, the number of its real line
         if not any(is_long(line) for line in lines if len(line) * 4 > LONGEST_LINE_BYTES):  # true of nearly every text
-            self.lines, self._real = list(lines), range(1, len(lines) + 1)
             return
-        real: list[int] = []
-        for number, line in enumerate(lines, 1):
-            pieces = parts(line)
-            self.lines += pieces
-            real += [number] * len(pieces)
-        self._real = real
+        pieces = [(number, piece) for number, line in enumerate(lines, 1) for piece in parts(line)]
+        self._real, self.lines = [number for number, _ in pieces], [piece for _, piece in pieces]
 
     @property
     def last_line(self) -> int:
         """The number of real lines."""
         return self._real[-1] if self._real else 0
+
+    @property
+    def has_parts(self) -> bool:
+        """Is any line shown in parts? Otherwise both numberings are the same."""
+        return self.last_line != len(self.lines)
 
     def laid(self, first_line: int, last_line: int) -> tuple[int, int]:
         """The layout lines of these real lines."""
@@ -166,7 +166,7 @@ class LineLayout:
     def whole_lines(self, places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
         """The real lines that these layout lines cover completely."""
         line_places = list(places)
-        if self.last_line == len(self.lines):
+        if not self.has_parts:
             return line_places
         covered = {at for first, last in line_places for at in range(first, last + 1)}
         parts: dict[int, list[int]] = {}

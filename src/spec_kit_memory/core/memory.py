@@ -404,6 +404,9 @@ class Scope:
     project: str | None = None
     prefixes: tuple[str, ...] | None = None
 
+    def __hash__(self) -> int:  # a search looks up twenty things by its scope
+        return hash((self.user, self.project, self.prefixes))
+
 
 EVERYWHERE = Scope()  # for callers that are not limited to a user, project or path
 

@@ -362,6 +362,7 @@ class _ResultDraft:
 
     def __init__(self, block: MemoryBlock, prices: Prices) -> None:
         self.block = block
+        self.best = max(self.matched(), key=lambda piece: piece.score)  # an empty reference if it has no passages
         self.named = False
         self.ranges: list[_Range] = []
         self._prices = prices
@@ -380,11 +381,6 @@ class _ResultDraft:
     def bare(self) -> int:
         """The size of the result without any text."""
         return self.block.header + self._prices.empty
-
-    @property
-    def best(self) -> Piece:
-        """Its best passage; an empty reference if it has none."""
-        return max(self.matched(), key=lambda piece: piece.score)
 
     def matched(self) -> Sequence[Piece]:
         """Its passages; an empty reference if it has none."""

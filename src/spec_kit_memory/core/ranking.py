@@ -8,16 +8,19 @@ match that is less relevant.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, TypeVar
 
 from spec_kit_memory.core import words
+from spec_kit_memory.core.kept_by_identity import KeptByIdentity
 from spec_kit_memory.core.memory import Attributes, Memory, Tier
 from spec_kit_memory.core.tiers import MAX_BOOST, TABLE
 
 T = TypeVar("T")
+
+_MOST_STEMS = 16_384
 
 # Importance and recency count in full where a passage is as relevant as the best, half at 94 % of that, a tenth at
 # 83 %: an old passage that answers stays above a new one that is only similar (docs/explain/score.md).
@@ -98,11 +101,14 @@ def score(
     return Scored(total, relevance, by_relevance, by_tier, by_recency, by_keywords, by_usage, by_limit, stages, texts)
 
 
-def total(relevance: float, shared: MemoryFactors, weights: WeightsLike) -> float:
-    """The score without its parts, for sorting."""
-    by_relevance, by_tier, by_recency, by_keywords = _plain_parts(relevance, shared, weights)
-    plain = by_relevance + by_tier + by_recency + by_keywords
-    return min(100.0, plain + plain * shared.usage)
+def totals(passages: Iterable[tuple[float, MemoryFactors]], weights: WeightsLike) -> list[float]:
+    """The scores of passages with these relevances, without their parts, for sorting."""
+    scores = []
+    for relevance, shared in passages:
+        by_relevance, by_tier, by_recency, by_keywords = _plain_parts(relevance, shared, weights)
+        plain = by_relevance + by_tier + by_recency + by_keywords
+        scores.append(min(100.0, plain + plain * shared.usage))
+    return scores
 
 
 def _plain_parts(relevance: float, shared: MemoryFactors, weights: WeightsLike) -> tuple[float, float, float, float]:
@@ -164,18 +170,18 @@ class KeywordShare:
         self._keywords = keywords
         self._wanted = _keyword_stems(tuple(keywords))
 
-    def of(self, attributes: Attributes, anchors: Iterable[str] = ()) -> float:
+    def of(self, attributes: Attributes, anchors: Collection[str] = ()) -> float:
+        """`anchors`: the ids of the sections that matched, as far as they have one."""
         if not self._keywords:
             return 0.0
         wanted, stems = self._wanted, _own_stems(attributes)
-        ids = {id_ for id_ in anchors if id_}
-        if ids:
-            stems = stems.union(*[_stems((id_,)) for id_ in ids])
+        if anchors:
+            stems = stems.union(*[_stems((anchor,)) for anchor in anchors])
         if not wanted.unspaced and wanted.different.isdisjoint(stems):
             return 0.0
-        missing = sum([stem not in stems for stem in wanted.stems])
+        missing = [stem in stems for stem in wanted.stems].count(False)
         if wanted.unspaced:
-            fields = (*_fields(attributes), *ids)
+            fields = (*_fields(attributes), *anchors)
             missing += sum(not any(word in field.casefold() for field in fields) for word in wanted.unspaced)
         return 1.0 - missing / len(self._keywords)
 
@@ -183,23 +189,6 @@ class KeywordShare:
 def read_ahead(attributes: Attributes) -> None:
     """Cache the words of a memory that `KeywordShare` needs: computing them is most of the cost of its first score."""
     _own_stems(attributes)
-
-
-# The words of a memory's title and phrases, by the identity of its attributes: looking them up by their texts would
-# read all of these again.
-_STEMS_BY_ID: dict[int, tuple[Attributes, frozenset[str]]] = {}
-_MOST_STEMS = 16_384
-
-
-def _own_stems(attributes: Attributes) -> frozenset[str]:
-    known = _STEMS_BY_ID.get(id(attributes))
-    if known is not None and known[0] is attributes:
-        return known[1]
-    stems = _stems(_fields(attributes))
-    if len(_STEMS_BY_ID) >= _MOST_STEMS:
-        _STEMS_BY_ID.clear()
-    _STEMS_BY_ID[id(attributes)] = attributes, stems
-    return stems
 
 
 def _fields(attributes: Attributes) -> tuple[str, ...]:
@@ -218,7 +207,13 @@ def _keyword_stems(keywords: tuple[str, ...]) -> _KeywordStems:
     return _KeywordStems(stems, frozenset(stems), tuple(keyword for keyword in keywords if words.unspaced(keyword)))
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=_MOST_STEMS)
 def _stems(fields: tuple[str, ...]) -> frozenset[str]:
     """Cached, because every query needs the words of the same titles and phrases."""
     return frozenset(words.stem(word) for word in words.plain("\n".join(fields)))
+
+
+# The words of the titles and phrases of memories.
+_own_stems = KeptByIdentity[Attributes, frozenset[str]](
+    lambda attributes: _stems(_fields(attributes)), most=_MOST_STEMS
+)

@@ -9,7 +9,8 @@ effect of each part.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from functools import reduce
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -76,9 +77,10 @@ class Fused(dict[int, Relevance]):
 
 
 Parts = dict[str, "Floats"]
+Amount = TypeVar("Amount", float, npt.NDArray[np.float64])  # of one passage, or of several
 
 
-def estimate(text: float, vector: float) -> float:
+def estimate(text: Amount, vector: Amount) -> Amount:
     """A quick estimate, by which candidates for late interaction are selected."""
     return vector + TEXT_WEIGHT * text
 
@@ -177,8 +179,7 @@ def _best(rows: _Columns, words: Floats | None, role_prior: Mapping[str, float])
 
 
 def _total(parts: Parts) -> Floats:
-    total: Floats = np.add.reduce(list(parts.values()))
-    return total
+    return reduce(np.add, parts.values())
 
 
 def _over_the_best(parts: Parts) -> Parts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from spec_kit_memory import answer_json
 from spec_kit_memory.answers import (
@@ -19,6 +19,7 @@ from spec_kit_memory.answers import (
     ShownPassage,
 )
 from spec_kit_memory.core import long_lines, markdown, packing, tokens, words
+from spec_kit_memory.core.kept_by_identity import KeptByIdentity
 from spec_kit_memory.core.long_lines import LineLayout
 from spec_kit_memory.core.memory import ContextType, Filter, Memory, Source, State, StoredPassage, Tier
 from spec_kit_memory.core.packing import MemoryBlock, Packed, Piece, Prices, Shown
@@ -204,9 +205,11 @@ class ResultBuilder:
 
     def _header_bytes(self, ranked: RankedMemory) -> int:
         """Bytes of a result without its texts, with its neighbours if they were requested."""
-        fields = self._fields_by_id[ranked.memory.id] = _fields_of(ranked, explain=self.request.explain)
-        omitted = fields["omitted"] - {"already_sent"} if self._sent_marks else fields["omitted"]
-        sizes = answer_json.value_sizes(Result, self._widest(ranked), without=omitted | {"omitted"})
+        own, found = _own_row(ranked.memory), _found_fields(ranked, explain=self.request.explain)
+        self._fields_by_id[ranked.memory.id] = own.fields | found
+        omitted = found["omitted"] - {"already_sent"} if self._sent_marks else found["omitted"]
+        sizes = {name: size for name, size in own.sizes.items() if name not in omitted}
+        sizes |= answer_json.value_sizes(Result, found | self._widest(ranked), without=omitted | {"omitted"})
         optional = {name: sizes[name] for name in OPTIONAL_FIELDS if name in sizes}
         is_file = ranked.memory.source is not Source.CHAT  # a conversation's title is only its beginning
         if self.frame.ample:
@@ -218,17 +221,16 @@ class ResultBuilder:
         if self.request.anchors:
             optional.clear()
         self._optional[ranked.memory.id] = optional
-        layout = self.runtime.opened(ranked.memory).layout
-        parts = len(ranked.matched) if layout.last_line != len(layout.lines) else 0
+        parts = len(ranked.matched) if self._opened[ranked.memory.id].layout.has_parts else 0
         signs = parts * 2 * len("…".encode())  # parts of long lines are shown with "…" at both ends
         return len("{}") + sum(sizes.values()) - sum(optional.values()) + signs + self._neighbours_bytes(ranked.memory)
 
     def _widest(self, ranked: RankedMemory) -> dict[str, Any]:
-        """The fields of a result with the longest values that they can have, without texts."""
-        last = len(self.runtime.opened(ranked.memory).lines)
+        """The fields that depend on what is shown, with the longest values that they can have, without texts."""
+        last = len(self._opened[ranked.memory.id].lines)
         near = self._neighbours_of(ranked.memory)
         sent_ranges = [_sent_line(*lines) for lines in self._sent_ranges(ranked)]
-        return self._fields_by_id[ranked.memory.id] | {
+        return {
             "lines": f"{last}-{last}",
             "text": "",
             "content": "\n".join([*sent_ranges, ""]) or " " if self.request.include_content else None,
@@ -265,6 +267,8 @@ class ResultBuilder:
         return self._neighbours_by_id[memory.id]
 
     def _neighbours_bytes(self, memory: Memory) -> int:
+        if not self.request.include_contiguity:
+            return 0
         cards = [self.runtime.card(near) for near in self._neighbours_of(memory) if near is not None]
         return sum(answer_json.size(card) + len(",") for card in cards)
 
@@ -334,7 +338,7 @@ class ResultBuilder:
     def _mark_parts(self, packed: Packed) -> None:
         """Mark passages that are parts of a long line as sent; `_mark_sent` marks the others by their lines."""
         layout = self._opened[packed.id].layout
-        if not self.request.session_id or layout.last_line == len(layout.lines):
+        if not self.request.session_id or not layout.has_parts:
             return
         ranges = [(s.first_line, s.last_line) for s in packed.shown if not s.clipped]
         for passage in self._passages_of(packed.id):
@@ -462,6 +466,8 @@ def _ranges(opened: OpenedText, sent_ranges: Sequence[tuple[int, int]]) -> list[
 
 def _in_lines(packed: Packed, layout: LineLayout) -> Packed:
     """The shown text with the line numbers of the file; a part of a line counts as clipped."""
+    if not layout.has_parts:
+        return packed
     return replace(packed, shown=tuple(_in_real_lines(part, layout) for part in packed.shown))
 
 
@@ -493,26 +499,42 @@ def _lines_of(ranked: RankedMemory) -> tuple[int, int]:
     return passage.first_line, passage.last_line
 
 
-def _fields_of(ranked: RankedMemory, *, explain: bool) -> dict[str, Any]:
-    """The fields of a result that do not depend on which of its texts are shown."""
-    memory, match, state = ranked.memory, ranked.match, ranked.state
-    fields: dict[str, Any] = {
+class _OwnRow(NamedTuple):
+    """The fields of a result that only depend on its memory, and their sizes."""
+
+    fields: dict[str, Any]
+    sizes: dict[str, int]
+
+
+def _row_of(memory: Memory) -> _OwnRow:
+    fields = {
         "id": memory.id,
         "title": title_beside_path(memory.title, memory.path),
         "path": memory.path,
-        "score": round(ranked.scored.score, 2),
-        "match": None if match is None else round(match, 2),
         "source": memory.source,
         "spec_folder": memory.spec_folder,
         "tier": memory.tier,
-        "state": state,
         "context_type": memory.attributes.context_type,
         "created_at": memory.attributes.created_at,
         "trusted": memory.trusted,
         "checkout": _checkout(memory),
+    }
+    return _OwnRow(fields, answer_json.value_sizes(Result, fields, without=frozenset()))
+
+
+_own_row = KeptByIdentity[Memory, _OwnRow](_row_of, most=2_000)
+
+
+def _found_fields(ranked: RankedMemory, *, explain: bool) -> dict[str, Any]:
+    """The fields of a result that depend on the question, and not on which of its texts are shown."""
+    match = ranked.match
+    fields: dict[str, Any] = {
+        "score": round(ranked.scored.score, 2),
+        "match": None if match is None else round(match, 2),
+        "state": (state := ranked.state),
         "question": ranked.question or None,
         "concepts": ranked.concepts,
-        "omitted": _omitted_fields(memory, state),
+        "omitted": _omitted_fields(ranked.memory, state),
     }
     if ranked.superseded_by or ranked.supersedes or ranked.contradicts:
         fields |= {

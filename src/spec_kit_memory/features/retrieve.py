@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from spec_kit_memory.advice import Advice, Text, advise, finding
 from spec_kit_memory.core import calibration, relevance
-from spec_kit_memory.core.memory import Filter, RawHit, StoredPassage
+from spec_kit_memory.core.memory import Filter, StoredPassage
 from spec_kit_memory.core.query import Query
+from spec_kit_memory.core.raw_hits import NO_HITS, RawHits
 from spec_kit_memory.core.relevance import Candidate, Fused, Relevance
 from spec_kit_memory.embed import QueryEmbedding, token_states
 from spec_kit_memory.errors import ProviderUnavailable
@@ -23,6 +24,8 @@ from spec_kit_memory.features import remarks
 from spec_kit_memory.features.runtime import Runtime
 
 LEAST_PASSAGES = 40
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 
 class CandidateLimits(NamedTuple):
@@ -41,70 +44,57 @@ WITH_PARAPHRASES = CandidateLimits(depth=100, passages=60, tokens=12_000, outsid
 
 
 class TextHits:
-    """What both legs found for one text."""
+    """What both legs found for one text, by the places of passages in `Hits.ids`; nan: not found by that leg."""
 
-    def __init__(self, by_text: Sequence[RawHit], by_vector: Sequence[RawHit]) -> None:
-        self.by_text, self.by_vector = by_text, by_vector
-        self.memory_of: dict[int, int] = {}
-        # By passage id.
-        self.text = self._scores(by_text)
-        self.vector = self._scores(by_vector)
+    def __init__(self, ids: Ints, by_text: RawHits, by_vector: RawHits) -> None:
+        self.text, self.vector = _scores(ids, by_text), _scores(ids, by_vector)
         # A passage that the vector leg did not return is at most as near as the last one that it returned.
-        self.last_vector = by_vector[-1].score if by_vector else 0.0
+        self.last_vector = float(by_vector.scores[-1]) if by_vector else 0.0
 
-    def _scores(self, hits: Sequence[RawHit]) -> dict[int, float]:
-        if not hits:
-            return {}
-        ids, memory_ids, scores = zip(*hits, strict=True)
-        self.memory_of.update(zip(ids, memory_ids, strict=True))
-        return dict(zip(ids, scores, strict=True))
-
-    def estimates(self) -> dict[int, float]:
+    def estimates(self) -> Floats:
         """An estimate of each passage's relevance."""
-        vector, last = self.vector, self.last_vector
-        return vector | {id_: relevance.estimate(score, vector.get(id_, last)) for id_, score in self.text.items()}
+        vector = np.where(np.isnan(self.vector), self.last_vector, self.vector)
+        return relevance.estimate(np.where(np.isnan(self.text), 0.0, self.text), vector)
+
+
+def _scores(ids: Ints, hits: RawHits) -> Floats:
+    scores = np.full(len(ids), np.nan)
+    scores[np.searchsorted(ids, hits.passage_ids)] = hits.scores
+    return scores
 
 
 class Hits:
     """What both legs found for each text of a question, the query first; nothing is compared word by word yet."""
 
-    def __init__(self, texts: Sequence[TextHits]) -> None:
-        self.texts = texts
-        # By passage id.
-        self.memory_of: dict[int, int] = {}
-        for text in texts:
-            self.memory_of |= text.memory_of
-        self.estimates = self._estimate()
+    def __init__(self, legs: Sequence[tuple[RawHits, RawHits]]) -> None:
+        """`legs`: by text and by vector, for each text."""
+        found = [leg for both in legs for leg in both]
+        # The passages by ascending id, and the memory of each.
+        self.ids, first = np.unique(np.concatenate([leg.passage_ids for leg in found]), return_index=True)
+        self.memory_ids: Ints = np.concatenate([leg.memory_ids for leg in found])[first]
+        self.texts = [TextHits(self.ids, *both) for both in legs]
+        self._with_words = legs[0][0].memory_ids
+        # The estimate of each passage's relevance, averaged over the texts.
+        self.estimates: Floats = np.add.reduce([text.estimates() for text in self.texts]) / len(self.texts)
 
-    def by_estimate(self) -> list[int]:
-        """Passage ids by estimate, highest first; ties go to the smaller id."""
-        return sorted(sorted(self.estimates), key=self.estimates.__getitem__, reverse=True)
-
-    def _estimate(self) -> dict[int, float]:
-        """The estimate of each passage's relevance, averaged over the texts."""
-        if len(self.texts) == 1:
-            return self.texts[0].estimates()
-        total = dict.fromkeys(self.memory_of, 0.0)
-        for text in self.texts:
-            estimates, last = text.estimates(), text.last_vector
-            for id_ in total:
-                total[id_] += estimates.get(id_, last)
-        return {id_: number / len(self.texts) for id_, number in total.items()}
+    def by_estimate(self) -> Ints:
+        """The places of the passages by estimate, highest first; ties go to the smaller id."""
+        return np.argsort(-self.estimates, kind="stable")
 
     def memories(self) -> dict[int, float]:
         """Memory ids with the highest estimate among their passages."""
-        worst_first = sorted(self.estimates.items(), key=itemgetter(1))
-        return {self.memory_of[passage_id]: number for passage_id, number in worst_first}
+        worst_first = self.by_estimate()[::-1]
+        return dict(zip(self.memory_ids[worst_first].tolist(), self.estimates[worst_first].tolist(), strict=True))
 
     def with_words(self) -> set[int]:
         """The memories that have words of the query."""
-        return {hit.memory_id for hit in self.texts[0].by_text}
+        return set(self._with_words.tolist())
 
     def legs(self) -> dict[str, int]:
         """How many passages each leg found."""
         return {
-            "text": len(set().union(*(text.text for text in self.texts))),
-            "vector": len(set().union(*(text.vector for text in self.texts))),
+            leg: int(np.count_nonzero(~np.isnan([getattr(text, leg) for text in self.texts]).all(axis=0)))
+            for leg in ("text", "vector")
         }
 
 
@@ -219,10 +209,10 @@ def look(runtime: Runtime, question: Question, where: Filter) -> Hits:
     """The hits of both legs within `where`."""
     store, depth = runtime.store, question.limits.depth
     # Text search runs while the texts are being embedded.
-    by_text = [store.documents.match(text.terms, where, depth) if question.text else [] for text in question.texts]
+    by_text = [store.documents.match(text.terms, where, depth) if question.text else NO_HITS for text in question.texts]
     vectors = [embedding.vector for embedding in question.embeddings]
-    by_vector = [store.vectors.match(vector, where, depth) for vector in vectors] or [[] for _ in by_text]
-    return Hits([TextHits(*legs) for legs in zip(by_text, by_vector, strict=True)])
+    by_vector = [store.vectors.match(vector, where, depth) for vector in vectors] or [NO_HITS for _ in by_text]
+    return Hits(list(zip(by_text, by_vector, strict=True)))
 
 
 def match(runtime: Runtime, question: Question, where: Filter) -> Pool:
@@ -321,7 +311,7 @@ def _section(question: StoredPassage, passages: Sequence[StoredPassage]) -> Stor
 
 def match_outside(runtime: Runtime, question: Question, pool: Pool, outside: Hits) -> Pool:
     """The pool together with what a filter excluded, so that both are scored alike and can be compared."""
-    most = outside.by_estimate()[: question.limits.outside]
+    most = outside.ids[outside.by_estimate()[: question.limits.outside]].tolist()
     passages = {passage.id: passage for passage in runtime.store.documents.passages(most)}
     beyond = _pool(runtime, question, outside, passages)
     readings = [inside.combined(other) for inside, other in zip(pool.readings, beyond.readings, strict=True)]
@@ -338,16 +328,16 @@ def match_outside(runtime: Runtime, question: Question, pool: Pool, outside: Hit
 
 
 def _pool(runtime: Runtime, question: Question, hits: Hits, passages: Mapping[int, StoredPassage]) -> Pool:
-    readings = _read(runtime, question, hits, passages)
+    readings, legs = _read(runtime, question, hits, passages), hits.legs()
     return Pool(
         relevance=_fuse(runtime, readings),
         passages=passages,
         hits=hits,
         match=_match(runtime, question, hits, readings),
         readings=readings,
-        method=_method(hits, question),
+        method=_method(legs, question),
         unavailable=question.unavailable,
-        legs=hits.legs(),
+        legs=legs,
     )
 
 
@@ -356,8 +346,10 @@ def _read(runtime: Runtime, question: Question, hits: Hits, passages: Mapping[in
     if runtime.settings.search.fusion != "rrf":
         words = _words(runtime, question.embeddings, list(passages)) or words
     pending = _pending(question, hits, passages)
+    places = np.searchsorted(hits.ids, list(passages))
     return [
-        Reading(_candidates(passages, text, pending=pending), of) for text, of in zip(hits.texts, words, strict=True)
+        Reading(_candidates(passages, text, places, pending=pending), of)
+        for text, of in zip(hits.texts, words, strict=True)
     ]
 
 
@@ -392,14 +384,14 @@ def _match(runtime: Runtime, question: Question, hits: Hits, readings: Sequence[
 
 
 def _every(runtime: Runtime, hits: Hits) -> dict[int, StoredPassage]:
-    return {passage.id: passage for passage in runtime.store.documents.passages(list(hits.memory_of))}
+    return {passage.id: passage for passage in runtime.store.documents.passages(hits.ids.tolist())}
 
 
 def _promising(runtime: Runtime, hits: Hits, reach: CandidateLimits) -> dict[int, StoredPassage]:
     """The candidates to compare closely, most promising first, up to a number of passages and of tokens."""
     room = reach.tokens
     chosen: dict[int, StoredPassage] = {}
-    for passage in _in_turn(runtime, hits.by_estimate()[: reach.passages]):
+    for passage in _in_turn(runtime, hits.ids[hits.by_estimate()[: reach.passages]].tolist()):
         room -= passage.tokens
         if room < 0 and len(chosen) >= LEAST_PASSAGES:
             break
@@ -415,10 +407,10 @@ def _further(runtime: Runtime, pool: Pool, results: int) -> dict[int, StoredPass
         return {}
     ids: list[int] = []
     others: list[int] = []
-    for id_ in pool.hits.by_estimate():
+    places = pool.hits.by_estimate()
+    for id_, memory_id in zip(pool.hits.ids[places].tolist(), pool.hits.memory_ids[places].tolist(), strict=True):
         if id_ in pool.candidate_passages:
             continue
-        memory_id = pool.hits.memory_of[id_]
         if memory_id in memories:
             others.append(id_)
         elif len(memories) < results:
@@ -439,8 +431,8 @@ def _in_turn(runtime: Runtime, ids: Sequence[int]) -> Iterator[StoredPassage]:
         yield from runtime.store.documents.passages(ids[at : at + LEAST_PASSAGES])
 
 
-def _method(hits: Hits, question: Question) -> str:
-    by_text, by_vector = any(text.by_text for text in hits.texts), any(text.by_vector for text in hits.texts)
+def _method(legs: Mapping[str, int], question: Question) -> str:
+    by_text, by_vector = legs["text"] > 0, legs["vector"] > 0
     if by_text and by_vector:
         return "hybrid"
     if by_vector:
@@ -461,22 +453,19 @@ def _pending(question: Question, hits: Hits, passages: Mapping[int, StoredPassag
     """Passages that have no vector yet; known from token states where the model has them."""
     if not question.embeddings or question.embeddings[0].states is not None:
         return frozenset()
-    with_vector = {id_ for text in hits.texts for id_ in text.vector}
+    with_vector = set(hits.ids[~np.isnan([text.vector for text in hits.texts]).all(axis=0)].tolist())
     return frozenset(id_ for id_, passage in passages.items() if id_ not in with_vector and not passage.has_vector)
 
 
-def _candidates(passages: Mapping[int, StoredPassage], hits: TextHits, *, pending: frozenset[int]) -> list[Candidate]:
-    text, vector = hits.text.get, hits.vector.get
+def _candidates(
+    passages: Mapping[int, StoredPassage], hits: TextHits, places: Ints, *, pending: frozenset[int]
+) -> list[Candidate]:
+    scores = zip(_values(hits.text[places]), _values(hits.vector[places]), strict=True)
     return [
-        Candidate(
-            id_,
-            passage.memory_id,
-            passage.ordinal,
-            passage.speaker,
-            passage.tokens,
-            text(id_),
-            vector(id_),
-            id_ in pending,
-        )
-        for id_, passage in passages.items()
+        Candidate(id_, passage.memory_id, passage.ordinal, passage.speaker, passage.tokens, *both, id_ in pending)
+        for (id_, passage), both in zip(passages.items(), scores, strict=True)
     ]
+
+
+def _values(scores: Floats) -> list[float | None]:
+    return [None if score != score else score for score in scores.tolist()]

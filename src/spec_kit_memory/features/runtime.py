@@ -185,11 +185,16 @@ class OpenedText:
     """
 
     def __init__(self, text: str) -> None:
-        self.text = text
         self.lines = text.split("\n")
+        self.characters = len(text)
         self._offsets: list[int] | None = None
         self._outline: Document | None = None
         self._layout: LineLayout | None = None
+
+    @property
+    def text(self) -> str:
+        """Joined when it is needed: kept beside its lines, it would take more than half of the room."""
+        return "\n".join(self.lines)
 
     @property
     def layout(self) -> LineLayout:
@@ -202,8 +207,7 @@ class OpenedText:
     def offsets(self) -> list[int]:
         """The size in an answer of all lines before each line."""
         if self._offsets is None:
-            lines = self.layout.lines
-            self._offsets = tokens.offsets(self.text if len(lines) == len(self.lines) else "\n".join(lines))
+            self._offsets = tokens.offsets("\n".join(self.layout.lines))
         return self._offsets
 
     @property
@@ -218,7 +222,7 @@ class OpenedText:
 class Shelf:
     """A cache of recently shown texts, by content hash, so that no entry can be stale."""
 
-    MOST_CHARACTERS = 4_000_000
+    MOST_CHARACTERS = 8_000_000
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -241,9 +245,9 @@ class Shelf:
         opened = OpenedText(text)
         with self._lock:
             if self._opened_texts.setdefault(content_hash, opened) is opened:
-                self._characters += len(opened.text)
+                self._characters += opened.characters
             while self._characters > self.MOST_CHARACTERS and len(self._opened_texts) > 1:
-                self._characters -= len(self._opened_texts.pop(next(iter(self._opened_texts))).text)
+                self._characters -= self._opened_texts.pop(next(iter(self._opened_texts))).characters
         return opened
 
 

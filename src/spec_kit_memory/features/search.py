@@ -139,7 +139,7 @@ class RankedMemory:
     @property
     def match(self) -> float | None:
         """How well the memory answers, 0 to 1; None where that cannot be computed."""
-        return self.matches.get(self.matched[0].id)
+        return self.scoring.pool.match.get(self.matched[0].id)
 
     @property
     def questions(self) -> Mapping[int, str]:
@@ -191,7 +191,7 @@ class Ranking:
     @property
     def is_unanswered(self) -> bool:
         """Is it certain that no result is an answer?"""
-        return not self.close and all(result.match is not None for result in self.memories)
+        return all((match := result.match) is not None and match <= calibration.UNCLEAR for result in self.memories)
 
 
 def _is_answer(result: RankedMemory, steepness: int) -> bool:
@@ -259,6 +259,7 @@ def _rank(runtime: Runtime, request: Request, question: Question) -> Ranking:
         ids, hidden = concepts.common, runtime.store.documents.count(hard) > runtime.store.documents.count(soft)
         hard = replace(hard, ids=ids | _concepts(runtime, request, hard).common if hidden else ids)
         soft = replace(soft, ids=ids)
+    left_out = _left_out(runtime, request, hard, soft)
     pool = retrieve.match(runtime, question, soft)
     compared, steepness = pool.compared(), pool.relevance.steepness
     split = _split(runtime, request, query, pool, hot)
@@ -282,7 +283,7 @@ def _rank(runtime: Runtime, request: Request, question: Question) -> Ranking:
     if request.concepts:
         for ranked in ordered[: request.limit]:
             ranked.concepts = _counted(runtime, request.concepts, ranked)
-    unseen = _unseen(runtime, request, pool, soft, hot)
+    unseen = _unseen(runtime, request, pool, left_out, hot)
     return Ranking(
         query=query,
         memories=tuple(ordered),
@@ -298,7 +299,7 @@ def _rank(runtime: Runtime, request: Request, question: Question) -> Ranking:
             low=[ranked for ranked in low if ranked.memory.id not in above],
             stale=[ranked for ranked in stale if ranked.memory.id not in above],
             unseen=unseen,
-            outside=replace(hard, without=soft),
+            outside=left_out.outside,
             first=split.best,
             hot=hot,
         ),
@@ -344,17 +345,33 @@ class _Unseen:
     results: int  # how many are neither dormant nor rules
 
 
-def _unseen(runtime: Runtime, request: Request, pool: Pool, soft: Filter, hot: frozenset[int]) -> _Unseen:
-    ids = frozenset(pool.hits.memory_of.values()).difference([p.memory_id for p in pool.passages.values()])
+@dataclass(frozen=True, slots=True)
+class _LeftOut:
+    """Which memories may be held back; counted while the question is embedded. None: there are no such memories."""
+
+    outside: Filter | None  # those that a state or an expiry excludes
+    dormant: Filter | None  # those that need a clear match
+
+
+def _left_out(runtime: Runtime, request: Request, hard: Filter, soft: Filter) -> _LeftOut:
+    outside, dormant = replace(hard, without=soft), None
+    if not (request.state_filter or request.min_state):
+        dormant = replace(soft, states=decay.bounds(frozenset({State.DORMANT}), now=runtime.now()))
+    return _LeftOut(
+        *(where if where and runtime.store.documents.count(where) else None for where in (outside, dormant))
+    )
+
+
+def _unseen(runtime: Runtime, request: Request, pool: Pool, left_out: _LeftOut, hot: frozenset[int]) -> _Unseen:
+    ids = frozenset(pool.hits.memory_ids.tolist()).difference([p.memory_id for p in pool.passages.values()])
     if not ids:
         return _Unseen(ids, None, 0)
     left = len(ids)
     if not request.asks_for_rules:
         left -= len(ids.intersection([rule.id for rule in runtime.rules()]))
-    if request.state_filter or request.min_state:
+    if not left_out.dormant:
         return _Unseen(ids, None, left)
-    states = decay.bounds(frozenset({State.DORMANT}), now=runtime.now())
-    dormant = replace(soft, ids=ids - hot, states=states)
+    dormant = replace(left_out.dormant, ids=ids - hot)
     number = runtime.store.documents.count(dormant)
     return _Unseen(ids, dormant if number else None, left - number)
 
@@ -474,13 +491,12 @@ def _score(
     weights = runtime.settings.search.weights
     scoring = Scoring(pool, weights, hot, runtime.now())
     factors, relevance = _factors(runtime, request, query, scoring), pool.relevance
-    results = []
-    for memory in runtime.store.documents.many(list(grouped)):
-        passages = grouped[memory.id]
-        shared = factors(memory, passages)
-        total = ranking.total(relevance[passages[0].id].value, shared, weights)
-        results.append(RankedMemory(memory, passages, shared, scoring, total))
-    return _ordered(results)
+    memories = runtime.store.documents.many(list(grouped))
+    passages = [grouped[memory.id] for memory in memories]
+    shared = list(map(factors, memories, passages))
+    totals = ranking.totals(zip([relevance[best.id].value for best, *_ in passages], shared, strict=True), weights)
+    rows = zip(memories, passages, shared, totals, strict=True)
+    return _ordered([RankedMemory(memory, matched, own, scoring, total) for memory, matched, own, total in rows])
 
 
 def _ordered(results: Iterable[RankedMemory]) -> list[RankedMemory]:
@@ -501,10 +517,11 @@ def _factors(
     recency, share = _recency_at(runtime, request, query, scoring), ranking.KeywordShare(query.keywords)
 
     def factors(memory: Memory, passages: Sequence[StoredPassage]) -> ranking.MemoryFactors:
+        attributes, anchors = memory.attributes, {passage.anchor for passage in passages if passage.anchor}
         # A chat's title does not count: it is only the beginning of the chat.
-        keywords = 0.0 if memory.source is Source.CHAT else share.of(memory.attributes, [p.anchor for p in passages])
+        keywords = 0.0 if memory.source is Source.CHAT else share.of(attributes, anchors)
         return ranking.MemoryFactors(
-            memory.attributes.tier,
+            attributes.tier,
             recency(memory, since.get(memory.id, turn)),
             keywords,
             usage.boost(memory.access_count, memory.last_access, scoring.now) if memory.access_count else 0.0,
@@ -540,18 +557,27 @@ def _recency_at(runtime: Runtime, request: Request, query: Query, scoring: Scori
     settings, now = runtime.settings.decay, scoring.now
     if not request.use_decay or query.historical or not settings.enabled:
         return lambda memory, turns: 1.0
-    by_state = settings.model == "states"
     if settings.model == "half_life":
-        ageless = {tier for tier in Tier if decay.factor(tier, days=1e6, settings=settings) == 1.0}
-    else:
-        ageless = set()
+        return _half_life(settings, now)
+    by_state = settings.model == "states"
 
     def recency(memory: Memory, turns: int) -> float:
-        if memory.attributes.tier in ageless:
-            return 1.0
         days = decay.days_since(memory.last_access, memory.attributes.own_date, now)
         state = decay.state_of(memory, hot=scoring.hot, now=now) if by_state else None
         return decay.factor(memory.tier, model=settings.model, days=days, turns=turns, state=state, settings=settings)
+
+    return recency
+
+
+def _half_life(settings: decay.Rates, now: datetime) -> Callable[[Memory, int], float]:
+    """The same for the usual model: what only depends on the tier is looked up once."""
+    ageless = {tier for tier in Tier if decay.factor(tier, days=1e6, settings=settings) == 1.0}
+
+    def recency(memory: Memory, turns: int) -> float:
+        attributes = memory.attributes
+        if attributes.tier in ageless:
+            return 1.0
+        return decay.halved(decay.days_since(memory.last_access, attributes.own_date, now), settings)
 
     return recency
 
@@ -639,25 +665,24 @@ def _held_back(
     low: Sequence[RankedMemory],
     stale: Sequence[RankedMemory],
     unseen: _Unseen,
-    outside: Filter,
+    outside: Filter | None,
     first: RankedMemory | None,
     hot: frozenset[int],
 ) -> HeldBack:
     """Counts the matches that a state, an expiry or a threshold excluded, with the best of them.
 
-    `outside` selects the memories that the search did not consider. Matches below the caller's own threshold are all
-    counted, so that they and the results add up to the results without a threshold.
+    `outside` selects the memories that the search did not consider, if there are any. Matches below the caller's own
+    threshold are all counted, so that they and the results add up to the results without a threshold.
     """
-    hidden = runtime.store.documents.count(outside) > 0
     best = [*dormant, *low, *stale]
-    if not (hidden or best or unseen.dormant):
+    if not (outside or best or unseen.dormant):
         return HeldBack()
     estimated = pool.hits.memories()
     # A memory that has no words of the query and is estimated below the tenth result is no match.
     least = sorted(estimated.values())[-HELD_RANK] if len(estimated) >= HELD_RANK else -1.0
     reasons = dict.fromkeys(_matches(pool.hits, estimated, [ranked.memory.id for ranked in dormant], least), "dormant")
     reasons |= {ranked.memory.id: "minScore" for ranked in low} | {ranked.memory.id: "stale" for ranked in stale}
-    if hidden:
+    if outside:
         hits = retrieve.look(runtime, question, outside)
         reasons |= _outside(runtime, request, hits, least, hot)
         best += _score_outside(runtime, request, question, pool, hits, first, hot)
@@ -698,7 +723,7 @@ def _score_outside(
 ) -> list[RankedMemory]:
     """Score the excluded memories on the scale of the results; `first` is the best result with its final score."""
     joined = retrieve.match_outside(runtime, question, pool, outside)
-    hidden = set(outside.memory_of.values())
+    hidden = set(outside.memory_ids.tolist())
     only = hidden if first is None else hidden | {first.memory.id}
     scored = _score(runtime, request, question.query, joined, hot, only=only)
     same_memory = next((ranked for ranked in scored if first is not None and ranked.memory.id == first.memory.id), None)

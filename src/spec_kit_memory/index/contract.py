@@ -33,7 +33,6 @@ from spec_kit_memory.core.memory import (
     Link,
     Memory,
     Presence,
-    RawHit,
     Relation,
     Scope,
     Session,
@@ -44,6 +43,7 @@ from spec_kit_memory.core.memory import (
 )
 
 if TYPE_CHECKING:
+    from spec_kit_memory.core.raw_hits import RawHits
     from spec_kit_memory.index.transfer import Target, TransferSource
 
 
@@ -448,7 +448,7 @@ class Documents(Protocol):
         """Memory id and trigger phrase, for every phrase of the visible live memories."""
         ...
 
-    def match(self, terms: Sequence[str], where: Filter, limit: int) -> list[RawHit]:
+    def match(self, terms: Sequence[str], where: Filter, limit: int) -> RawHits:
         """Passages with any of the terms, which come from `core.words.for_query`; a term with spaces is a phrase.
 
         Scores are BM25, as a share of the score of a passage full of the six rarest terms."""
@@ -553,7 +553,7 @@ class Vectors(Protocol):
         """Record why these passages have no vector; without hashes, why none can be made at all (None: they can)."""
         ...
 
-    def match(self, vector: Any, where: Filter, limit: int) -> list[RawHit]:
+    def match(self, vector: Any, where: Filter, limit: int) -> RawHits:
         """The passages whose vectors are nearest to this one."""
         ...
 

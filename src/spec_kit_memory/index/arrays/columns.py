@@ -30,6 +30,7 @@ _CONTEXT = {str(context): code for code, context in enumerate(ContextType)}
 _FEW_CHANGES = 200
 _INCREMENTAL_SHARE = 0.2  # with a larger share of changed memories, reading everything again is faster
 _SPREAD = 8  # ids up to this multiple of the number of passages use a lookup table: saves 40 ns each
+_MOST_MASKS = 16  # of four searches at the same time
 _DEAD_SHARE = 0.5  # with a larger share of dead passages, the arrays are built again
 
 
@@ -65,7 +66,7 @@ class Columns:
     alive: Bools
     scopes: dict[Scope | None, Bools] = field(default_factory=dict)
     # Computed at first use.
-    masks: dict[Scope | None, tuple[Filter, Bools]] = field(default_factory=dict)  # only the latest of each scope
+    masks: dict[tuple[Scope | None, int], tuple[Filter, Bools]] = field(default_factory=dict)  # only the latest
     slot_by_id: list[npt.NDArray[np.int32]] = field(default_factory=list)  # one table, unless ids are sparse
 
     @property
@@ -105,12 +106,15 @@ class Columns:
         return public | is_owner
 
     def mask(self, scope: Scope | None, where: Filter) -> Bools:
-        """Memories that pass the filter, within the scope. Cached: a search uses the same filter several times."""
-        cached = self.masks.get(scope)
+        """Memories that pass the filter, within the scope. Cached: a search uses the same filters several times."""
+        key = scope, id(where)
+        cached = self.masks.get(key)
         if cached is not None and cached[0] is where:
             return cached[1]
         mask = self._mask(scope, where)
-        self.masks[scope] = where, mask
+        while len(self.masks) >= _MOST_MASKS:
+            self.masks.pop(next(iter(self.masks.copy()), key), None)
+        self.masks[key] = where, mask
         return mask
 
     def _mask(self, scope: Scope | None, where: Filter) -> Bools:

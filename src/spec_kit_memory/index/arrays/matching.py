@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from copy import copy
 from typing import Any
 
-from spec_kit_memory.core.memory import Filter, RawHit, Scope
+from spec_kit_memory.core.memory import Filter, Scope
+from spec_kit_memory.core.raw_hits import RawHits
 from spec_kit_memory.index.arrays.columns import Columns, LiveColumns
 from spec_kit_memory.index.arrays.feed import Counters, Feed
 from spec_kit_memory.index.arrays.nearest import EXACT_BYTES, Vectors
@@ -52,11 +53,11 @@ class Arrays:
         limit: int,
         *,
         confirm_nothing: Callable[[], None],
-    ) -> list[RawHit]:
+    ) -> RawHits:
         now = self._current()
         return self._postings.match(now, scope, terms, where, limit, confirm_nothing=confirm_nothing)
 
-    def match_vector(self, scope: Scope | None, vector: Any, where: Filter, limit: int) -> list[RawHit]:
+    def match_vector(self, scope: Scope | None, vector: Any, where: Filter, limit: int) -> RawHits:
         return self._vectors.match(self._current(), scope, vector, where, limit)
 
     def count(self, scope: Scope | None, where: Filter) -> int:

@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spec_kit_memory.advice import advise
-from spec_kit_memory.core.memory import Filter, RawHit, Scope
+from spec_kit_memory.core.memory import Filter, Scope
+from spec_kit_memory.core.raw_hits import NO_HITS, RawHits
 from spec_kit_memory.errors import BadParameter
 from spec_kit_memory.index.arrays.columns import Columns
 from spec_kit_memory.index.arrays.feed import Feed
@@ -57,7 +58,7 @@ class Vectors:
         with self._lock:
             self._refresh(columns)
 
-    def match(self, columns: Columns, scope: Scope | None, vector: Any, where: Filter, limit: int) -> list[RawHit]:
+    def match(self, columns: Columns, scope: Scope | None, vector: Any, where: Filter, limit: int) -> RawHits:
         query = np.ascontiguousarray(vector, dtype=np.float32).reshape(-1)
         with self._lock:
             self._refresh(columns)
@@ -65,7 +66,7 @@ class Vectors:
         allowed = columns.passages(columns.mask(scope, where)) & (rows >= 0)
         count = np.count_nonzero(allowed)
         if limit <= 0 or not count:
-            return []
+            return NO_HITS
         if len(query) != dimensions:
             raise BadParameter(
                 f"the query has {len(query)} dimensions, the index {dimensions}", hint=advise("embed-anew")

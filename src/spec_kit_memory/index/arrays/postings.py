@@ -13,14 +13,14 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from spec_kit_memory.core import words
-from spec_kit_memory.core.memory import Filter, RawHit, Scope
+from spec_kit_memory.core.memory import Filter, Scope
+from spec_kit_memory.core.raw_hits import NO_HITS, RawHits
 from spec_kit_memory.index.arrays.columns import Columns
 from spec_kit_memory.index.arrays.feed import Feed, Lookups, Wanted
 from spec_kit_memory.index.arrays.vocabulary import Vocabulary
@@ -37,9 +37,6 @@ _MOST_DELTA = 4_000  # passages added since a word was read; with more, reading 
 
 
 RECENT = 7  # query texts to cache: a question may have several, matched again to find what its filter held back
-
-# `RawHit._make` without its length check: a search creates six hundred.
-_AS_HIT: Callable[[tuple[int, int, float]], RawHit] = partial(tuple.__new__, RawHit)
 
 Ints = npt.NDArray[np.int64]
 _Asked = tuple[Scope | None, tuple[tuple[str, ...], ...]]
@@ -86,15 +83,15 @@ class Postings:
         limit: int,
         *,
         confirm_nothing: Callable[[], None] = lambda: None,
-    ) -> list[RawHit]:
+    ) -> RawHits:
         """`confirm_nothing` is called before the answer that no passage has any of the words."""
         lookups = self._feed.lookups(terms)
         if not lookups or limit <= 0:
-            return []
+            return NO_HITS
         scores = self._scores(columns, scope, lookups)
         if not scores.any():
             confirm_nothing()
-            return []
+            return NO_HITS
         allowed = columns.passages(columns.mask(scope, where))
         return best(columns, scores, allowed & (scores > 0), limit)
 
@@ -257,11 +254,10 @@ def _bounds(values: npt.NDArray[np.float32], limit: int) -> Iterator[np.float32]
     yield np.partition(values, len(values) - limit)[len(values) - limit]
 
 
-def best(columns: Columns, scores: npt.NDArray[np.float32], allowed: npt.NDArray[np.bool_], limit: int) -> list[RawHit]:
+def best(columns: Columns, scores: npt.NDArray[np.float32], allowed: npt.NDArray[np.bool_], limit: int) -> RawHits:
     """The highest scores among the allowed passages; ties go to the older memory, then to the earlier passage."""
-    every = bool(allowed.all())
-    slots = np.arange(len(scores)) if every else np.flatnonzero(allowed)
-    values = scores if every else scores[slots]
+    slots = np.flatnonzero(allowed)
+    values = scores if len(slots) == len(scores) else scores[slots]
     for bound in _bounds(values, limit):
         high = np.flatnonzero(values >= bound)
         if len(high) >= limit:
@@ -269,6 +265,4 @@ def best(columns: Columns, scores: npt.NDArray[np.float32], allowed: npt.NDArray
             break
     memories = columns.ids[columns.memory_slot[slots]]
     order = np.lexsort((slots, memories, -values))[:limit]
-    ids = columns.passage_ids[slots[order]].tolist()
-    rows = zip(ids, memories[order].tolist(), values[order].tolist(), strict=True)
-    return list(map(_AS_HIT, rows))
+    return RawHits(columns.passage_ids[slots[order]], memories[order], values[order])

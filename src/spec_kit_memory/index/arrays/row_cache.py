@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from spec_kit_memory.core.memory import Memory, Scope, StoredPassage
 from spec_kit_memory.core.scope import allows
@@ -54,9 +54,10 @@ class RowCache:
             return []
         with self._lock, self._moment():
             rows = self._passages.get(ids, self._feed.passages)
-            results = [rows[id_] for id_ in ids if id_ in rows]
-            seen = self._within(scope, {row.memory_id for row in results})
-        return [row for row in results if row.memory_id in seen]
+            memory_ids = {row.memory_id for row in rows.values()}
+            seen = self._within(scope, memory_ids)
+        results = [rows[id_] for id_ in ids if id_ in rows]
+        return results if len(seen) == len(memory_ids) else [row for row in results if row.memory_id in seen]
 
     def token_states(self, scope: Scope | None, ids: Sequence[int]) -> dict[int, bytes]:
         """Token states by passage id; passages without any are left out."""
@@ -98,6 +99,8 @@ class RowCache:
         if scope is None:
             return set(ids)
         seen = self._seen.setdefault(scope, {})
+        if all(map(seen.get, ids)):
+            return set(ids)
         unknown = [id_ for id_ in ids if id_ not in seen]
         rows = {id_: row for id_ in unknown if (row := self._memories.values.get(id_))}
         for id_, row in rows.items():
@@ -145,6 +148,9 @@ class _Shelf(Generic[Value]):
 
     def get(self, ids: Sequence[int], read: Callable[[Sequence[int]], dict[int, Value]]) -> dict[int, Value]:
         values = self.values
+        rows = list(map(values.get, ids))
+        if all(rows):  # nearly always; no row is false
+            return cast("dict[int, Value]", dict(zip(ids, rows, strict=True)))
         cached = {id_: values[id_] for id_ in ids if id_ in values}
         if missing := [id_ for id_ in dict.fromkeys(ids) if id_ not in cached]:
             fresh = read(missing)

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from spec_kit_memory.advice import advise
-from spec_kit_memory.core.memory import Filter, RawHit, Scope
+from spec_kit_memory.core.memory import Filter, Scope
+from spec_kit_memory.core.raw_hits import RawHits
 from spec_kit_memory.errors import BadParameter
 from spec_kit_memory.index.arrays.feed import Wanted
 from spec_kit_memory.index.postgres.connection import Connection, Database
@@ -33,12 +34,12 @@ _INSIDE = (
 
 def match_text(
     database: Database, feed: PostgresFeed, scope: Scope | None, terms: Sequence[str], where: Filter, limit: int
-) -> list[RawHit]:
+) -> RawHits:
     import numpy as np
 
     lookups = feed.lookups(terms)
     if not lookups or limit <= 0:
-        return []
+        return RawHits.of(())
     seen, bound = conditions.visible(scope)
     with database.reading() as connection:
         counted = f"SELECT count(*), coalesce(sum(length), 0)::float8 {_INSIDE} AND {seen}"
@@ -46,10 +47,10 @@ def match_text(
         postings = feed.postings([Wanted(lookup, term, 0) for lookup, term in lookups.items()])
         ids = np.unique(np.concatenate([having for having, _ in postings]))
         if not total or not len(ids):
-            return []
+            return RawHits.of(())
         candidates = _candidates(connection, ids, scope, where)
     if not len(candidates.ids):
-        return []
+        return RawHits.of(())
     from spec_kit_memory.index.arrays.postings import bm25
 
     within = []
@@ -62,7 +63,7 @@ def match_text(
     order = np.lexsort((candidates.ids[wanted], candidates.memory_ids[wanted], -scores[wanted]))[:limit]
     chosen = wanted[order]
     columns = candidates.ids[chosen], candidates.memory_ids[chosen], scores[chosen]
-    return [RawHit(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    return RawHits(*columns)
 
 
 class _Candidates:
@@ -90,7 +91,7 @@ def _candidates(connection: Connection, ids: Ints, scope: Scope | None, where: F
 
 def match_vector(
     database: Database, feed: PostgresFeed, scope: Scope | None, vector: Any, where: Filter, limit: int
-) -> list[RawHit]:
+) -> RawHits:
     """An exact search: every vector within scope and filter is compared."""
     import numpy as np
 
@@ -100,7 +101,7 @@ def match_vector(
     inside = f"{_INSIDE} AND vector_id IS NOT NULL AND {test} AND {seen}"
     with database.reading() as connection:
         if limit <= 0 or not fetch(connection, f"SELECT 1 {inside} LIMIT 1", [*values, *bound]):
-            return []
+            return RawHits.of(())
         dimensions = feed.dimensions()
         if len(query) != dimensions:
             raise BadParameter(
@@ -114,4 +115,4 @@ def match_vector(
             f" {joined} ORDER BY score DESC, memory.id, passage.id LIMIT {int(limit)}"
         )
         vector_text = f"[{','.join(map(str, query.tolist()))}]"
-        return [RawHit(*row) for row in fetch(connection, sql, [vector_text, *values, *bound])]
+        return RawHits.of(fetch(connection, sql, [vector_text, *values, *bound]))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from spec_kit_memory.core.memory import Filter, RawHit, Scope
+from spec_kit_memory.core.memory import Filter, Scope
 from spec_kit_memory.index.postgres.connection import Database
 from spec_kit_memory.index.postgres.feed import PostgresFeed
 from spec_kit_memory.index.sql.view import Shared
 
 if TYPE_CHECKING:
+    from spec_kit_memory.core.raw_hits import RawHits
     from spec_kit_memory.index.contract import Index
 
 _PASSAGE_BYTES, _MEMORY_BYTES, _WORDS_BYTES = 120, 800, 250  # estimates: columns, and the words of a passage
@@ -29,14 +30,14 @@ class PostgresShared(Shared):
         self._most_bytes = None if memory_mb is None else memory_mb * 1_000_000
         self.accepts = accepts  # file changes go to the outbox
 
-    def match_text(self, scope: Scope | None, terms: Sequence[str], where: Filter, limit: int) -> list[RawHit]:
+    def match_text(self, scope: Scope | None, terms: Sequence[str], where: Filter, limit: int) -> RawHits:
         if self._is_cold():
             from spec_kit_memory.index.postgres import cold_search
 
             return cold_search.match_text(self.database.within(scope), self.feed, scope, terms, where, limit)
         return self.arrays.match_text(scope, terms, where, limit, confirm_nothing=lambda: None)
 
-    def match_vector(self, scope: Scope | None, vector: Any, where: Filter, limit: int) -> list[RawHit]:
+    def match_vector(self, scope: Scope | None, vector: Any, where: Filter, limit: int) -> RawHits:
         if self._is_cold():
             from spec_kit_memory.index.postgres import cold_search
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from spec_kit_memory.advice import advise
 from spec_kit_memory.core.memory import (
     Filter,
     Memory,
     Presence,
-    RawHit,
     Stamp,
     StoredPassage,
     Tier,
@@ -23,6 +22,9 @@ from spec_kit_memory.index import rows
 from spec_kit_memory.index.contract import EVERYTHING, Stored, Tally
 from spec_kit_memory.index.sql import conditions
 from spec_kit_memory.index.sql.view import View
+
+if TYPE_CHECKING:
+    from spec_kit_memory.core.raw_hits import RawHits
 
 _LIVE = "memory.presence = 'live'"
 _MOST = 10**15
@@ -233,7 +235,7 @@ class Queries(View):
         with self._database.reading() as connection:
             return [(memory_id, phrase) for memory_id, phrase in connection.fetch_once(sql, bound)]
 
-    def match(self, terms: Sequence[str], where: Filter, limit: int) -> list[RawHit]:
+    def match(self, terms: Sequence[str], where: Filter, limit: int) -> RawHits:
         return self._shared.match_text(self._scope, terms, where, limit)
 
 

@@ -7,11 +7,11 @@ mixed. Vectors are stored by the hash of the words, so that moving, renaming or 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spec_kit_memory.advice import advise
 from spec_kit_memory.core import long_lines
-from spec_kit_memory.core.memory import Filter, RawHit, StoredPassage, embedded
+from spec_kit_memory.core.memory import Filter, StoredPassage, embedded
 from spec_kit_memory.errors import BadParameter, DatabaseUnusable
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.contract import VectorWork
@@ -28,6 +28,9 @@ _FORGET_VECTORS = (
     "UPDATE document SET embedded = 0, vector_status = CASE passages WHEN 0 THEN 'success' ELSE 'pending' END"
     " WHERE project_id = @p",
 )
+
+if TYPE_CHECKING:
+    from spec_kit_memory.core.raw_hits import RawHits
 
 
 class Vectors(View):
@@ -135,7 +138,7 @@ class Vectors(View):
                 )
             _ = Recorder(connection).generation
 
-    def match(self, vector: Any, where: Filter, limit: int) -> list[RawHit]:
+    def match(self, vector: Any, where: Filter, limit: int) -> RawHits:
         return self._shared.match_vector(self._scope, vector, where, limit)
 
     def token_states(self, passage_ids: Sequence[int]) -> dict[int, bytes]:

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from spec_kit_memory.core.memory import Filter, RawHit, Scope
+from spec_kit_memory.core.memory import Filter, Scope
 from spec_kit_memory.index.arrays.feed import Feed
 from spec_kit_memory.index.arrays.row_cache import RowCache
 from spec_kit_memory.index.arrays.steadiness import Steadiness
 from spec_kit_memory.index.sql.dialect import Database
 
 if TYPE_CHECKING:
+    from spec_kit_memory.core.raw_hits import RawHits
     from spec_kit_memory.index.arrays.matching import Arrays
     from spec_kit_memory.index.contract import IndexTotals
 
@@ -47,9 +48,9 @@ class Shared(ABC):
         return loaded
 
     @abstractmethod
-    def match_text(self, scope: Scope | None, terms: Sequence[str], where: Filter, limit: int) -> list[RawHit]: ...
+    def match_text(self, scope: Scope | None, terms: Sequence[str], where: Filter, limit: int) -> RawHits: ...
     @abstractmethod
-    def match_vector(self, scope: Scope | None, vector: Any, where: Filter, limit: int) -> list[RawHit]: ...
+    def match_vector(self, scope: Scope | None, vector: Any, where: Filter, limit: int) -> RawHits: ...
     def steady(self) -> AbstractContextManager[None]:
         return self.steadiness.hold(self._refresh)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spec_kit_memory.core.memory import Filter, RawHit, Scope
+from spec_kit_memory.core.memory import Filter, Scope
 from spec_kit_memory.index.arrays.row_cache import RowCache
 from spec_kit_memory.index.sql.dialect import first
 from spec_kit_memory.index.sql.view import Shared
@@ -15,6 +15,7 @@ from spec_kit_memory.index.sqlite.feed import SqliteFeed
 from spec_kit_memory.index.sqlite.soundness import Soundness
 
 if TYPE_CHECKING:
+    from spec_kit_memory.core.raw_hits import RawHits
     from spec_kit_memory.index.contract import Index
 
 
@@ -38,10 +39,10 @@ class SqliteShared(Shared):
         for callback in self.when_new:
             callback()
 
-    def match_text(self, scope: Scope | None, terms: Sequence[str], where: Filter, limit: int) -> list[RawHit]:
+    def match_text(self, scope: Scope | None, terms: Sequence[str], where: Filter, limit: int) -> RawHits:
         return self.arrays.match_text(scope, terms, where, limit, confirm_nothing=self.soundness.require)
 
-    def match_vector(self, scope: Scope | None, vector: Any, where: Filter, limit: int) -> list[RawHit]:
+    def match_vector(self, scope: Scope | None, vector: Any, where: Filter, limit: int) -> RawHits:
         return self.arrays.match_vector(scope, vector, where, limit)
 
     def _generation(self) -> int:
