@@ -10,7 +10,7 @@ import pytest
 
 from spec_kit_memory.team.database import TeamDatabase
 from tests.team.git_remotes import Remote
-from tests.team.test_keeper import Team, hurry
+from tests.team.test_keeper import Team, hurry, stage
 
 # The remote takes what is pushed, and dies before it answers.
 LOSE_THE_ANSWER = "#!/bin/sh\nkill -9 $PPID\n"
@@ -157,4 +157,21 @@ def test_a_clone_with_a_broken_object_is_made_again(team: Team) -> None:
         problems.append(team.round(keeper).problem)
         hurry(team)
     assert problems[-1] is None, problems
+    assert team.remote.text(saved.path) is not None
+
+
+def test_a_push_that_is_refused_for_weeks_is_still_tried(team: Team) -> None:
+    workspace, keeper = team.replica(), team.keeper()
+    team.remote.hook("printf 'no \\033[2Jmore\\033]0;title\\007 of this\\r\\n' >&2; exit 1")
+    saved = workspace.save(text="The office is closed on mondays")
+    with team.database.transaction() as session:
+        session.execute("UPDATE outbox SET tries = 5000, due_at = now()")
+    done = team.round(keeper)
+    assert (done.problem, done.waiting) == (None, 1)
+    _, reason = stage(workspace, saved.path)
+    assert "more" in (reason or "")
+    assert (reason or "").isprintable(), "what the remote says may not steer a terminal"
+    team.remote.hook("exit 0")
+    hurry(team)
+    assert team.round(keeper).delivered == 1
     assert team.remote.text(saved.path) is not None

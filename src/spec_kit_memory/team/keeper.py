@@ -41,6 +41,7 @@ LOOK_SECONDS = 1.0
 WORKERS = 4  # projects processed at once, so that a slow repository delays only itself
 _TRIES = 5  # pushes per round, if others keep pushing
 _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 600.0
+_MOST_DOUBLINGS = 10  # more than the longest pause needs; thousands of tries would be more than a number can hold
 
 Step = Callable[[str], None]
 Tips = dict[str, str | None]  # the commit that each branch is at
@@ -341,7 +342,8 @@ class _Delivery:
             return True
         if len(waiting) == 1:
             change = waiting[0]
-            pause = min(_FIRST_PAUSE * 2**change.tries, _LONGEST_PAUSE) * random.uniform(0.5, 1.5)
+            pause = _FIRST_PAUSE * 2 ** min(change.tries, _MOST_DOUBLINGS)
+            pause = min(pause, _LONGEST_PAUSE) * random.uniform(0.5, 1.5)
             self.outbox.postponed([change.sequence], error.message, seconds=pause)
             self.done.waiting += 1
             return True

@@ -460,13 +460,17 @@ _SKIPPED_WHEN_READ = (
 
 
 def _reason(command: str, stderr: bytes) -> str:
-    """Git's error message in one line, without credentials from an address."""
+    """Git's error message in one line, without credentials from an address.
+
+    Part of it was written by the remote: control characters, which may steer a terminal, are left out.
+    """
     lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
     if any(_UNREAD in line for line in lines):  # the reason is the message of ssh, which comes first
         wanted = [line for line in lines if not line.startswith(_ADVICE_ON_READING)]
     else:
         wanted = [line for line in lines if line.startswith(("remote:", "fatal:", "error:", "!"))] or lines
-    reason = _SECRET.sub("", "; ".join(wanted[-4:]))[:500]
+    printable = "".join(character if character.isprintable() else " " for character in "; ".join(wanted[-4:]))
+    reason = _SECRET.sub("", printable)[:500]
     if _MOVED.search(reason):
         reason += " (a redirect, which is not followed: add the project with the address that it has now)"
     return f"git {command}: {reason or 'failed without a word'}"
