@@ -79,6 +79,20 @@ def test_a_move_that_fails_half_way_leaves_the_file_where_it_was(base: Path) -> 
     assert filesystem.exists(a(base))
 
 
+@pytest.mark.parametrize("synced", [True, False])
+def test_a_copy_that_nobody_needs_after_a_power_cut_is_replaced_without_syncing(base: Path, synced: bool) -> None:
+    class Recording(System):
+        def before(self, call: str, path: str) -> None:
+            calls.append(call)
+
+    calls: list[str] = []
+    with filesystem.using(Recording()):
+        facts = filesystem.replace(a(base), b"new content", synced=synced)
+    assert ("fsync" in calls) is synced
+    assert filesystem.read(a(base), limit=99)[0] == b"new content"
+    assert facts.st_size == len(b"new content")
+
+
 CHANGES: dict[str, Callable[[Place], object]] = {
     "read": lambda place: filesystem.read(place, limit=9),
     "replace": lambda place: filesystem.replace(place, b"x"),

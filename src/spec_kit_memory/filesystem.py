@@ -452,9 +452,10 @@ class Staged:
         """A file object for writing in pieces; closing it does not close the temporary file."""
         return _Raw(self._descriptor)
 
-    def finish(self) -> None:
+    def finish(self, *, synced: bool = True) -> None:
         """Sync the complete content, so that it survives a power cut."""
-        _system.fsync(self._descriptor)
+        if synced:
+            _system.fsync(self._descriptor)
         self._facts = os.fstat(self._descriptor)
 
     def set_time(self, mtime_ns: int) -> None:
@@ -546,18 +547,24 @@ def _keep_facts(spot: _Spot, descriptor: int) -> None:
             os.fchown(descriptor, facts.st_uid, facts.st_gid)
 
 
-def replace(target: Place, data: bytes, *, mode: int | None = None, tries: int = 3) -> os.stat_result:
-    """Write a file atomically: readers see either the old or the new content, even after a power cut."""
+def replace(
+    target: Place, data: bytes, *, mode: int | None = None, synced: bool = True, tries: int = 3
+) -> os.stat_result:
+    """Write a file atomically: readers see either the old or the new content, and if it is synced even after a power
+    cut. Copies that nobody needs after one are not synced."""
     try:
-        with stage(target, data, mode=mode) as staged:
+        with staging(target, mode=mode) as staged:
+            staged.write(data)
+            staged.finish(synced=synced)
             staged.install()
-            sync(target.parent)
+            if synced:
+                sync(target.parent)
             return staged.facts
     except FileNotFoundError:
         # Before the temporary file was locked, another process may have removed it as a leftover.
         if tries < 2 or not exists(target.parent):
             raise
-        return replace(target, data, mode=mode, tries=tries - 1)
+        return replace(target, data, mode=mode, synced=synced, tries=tries - 1)
 
 
 def move(source: Place, target: Place) -> None:

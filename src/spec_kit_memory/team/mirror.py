@@ -141,7 +141,7 @@ class Mirror:
             return
         self._make_way(place)
         filesystem.make_folders(place.parent, mode=0o700)
-        filesystem.replace(place, data, mode=0o600)
+        filesystem.replace(place, data, mode=0o600, synced=False)
 
     def _make_way(self, place: Place) -> None:
         """Remove a copy that blocks this place: a file may have become a folder, or the reverse."""

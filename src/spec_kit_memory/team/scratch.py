@@ -196,5 +196,5 @@ class ProjectCopies:
                     continue
             except FileNotFoundError:
                 filesystem.make_folders(place.parent, mode=0o700)
-            filesystem.replace(place, data)
+            filesystem.replace(place, data, synced=False)
         return copied
