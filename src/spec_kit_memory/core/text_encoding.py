@@ -29,8 +29,22 @@ def split_mark(text: str) -> tuple[str, str]:
 
 def without_lone_surrogates(value: Any) -> Any:
     """The same data, with U+FFFD for each half of a pair in its texts and keys."""
-    if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, dict):
-        return {without_lone_surrogates(key): without_lone_surrogates(item) for key, item in value.items()}
-    return [without_lone_surrogates(item) for item in value] if isinstance(value, list) else value
+    whole = [value]
+    containers: list[Any] = [whole]
+    while containers:  # not recursive: data may be nested deeper than Python can call
+        container = containers.pop()
+        for place, item in list(container.items() if isinstance(container, dict) else enumerate(container)):
+            if isinstance(item, str):
+                container[place] = _whole_text(item)
+            elif isinstance(item, dict | list):
+                copied = {_whole_text(key): each for key, each in item.items()} if isinstance(item, dict) else [*item]
+                container[place] = copied
+                containers.append(copied)
+    return whole[0]
+
+
+def _whole_text(text: Any) -> Any:
+    """A key may be something else than a text."""
+    if not isinstance(text, str) or text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
