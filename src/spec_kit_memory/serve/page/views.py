@@ -197,7 +197,7 @@ def _deleted_memory(workspace: Workspace, memory_id: int) -> PageView:
     """The page of a memory that was deleted or merged, from which it can be restored."""
     changes = workspace.changes(memory_id, limit=1)
     if not changes.changes:
-        raise MemoryNotFound(f"there is no memory {memory_id}")
+        raise MemoryNotFound(f"there is no memory {memory_id}", hint="Search lists those that there are.")
     latest = changes.changes[0]
     return PageView("gone.html", latest.title, "search", {"changes": changes}, {"change": latest, "id": memory_id})
 
