@@ -28,6 +28,7 @@ from tests.files.test_original_db import CAUSAL_EDGES, HISTORY_BY_EVENT, MEMORY_
 
 FOLDER = "specs/001-core/memory"
 FACT = "The potoroo eats truffles."
+VAULT_MARK = ".vault"  # lies in the folder of a workspace that is its user's personal vault
 OLD_INDEX = Path(__file__).parents[1] / "upgrade" / "workspace-0.1.0.tar.gz"
 NOTES = {
     f"{FOLDER}/plan.md": "---\ntitle: Plan\n---\n\n# Plan\n\nThe numbat digs for termites.\n",
@@ -40,7 +41,9 @@ NOTES = {
 def open_at(root: Path, *, busy_seconds: float | None = None) -> Workspace:
     settings = _settings(root)
     store = None if busy_seconds is None else SqliteIndex(settings.index_path, busy_seconds=busy_seconds)
-    return Workspace(settings, now=_now, store=store)
+    vault = root if (root / VAULT_MARK).exists() else None
+    with patch("spec_kit_memory.workspace.personal_vault", return_value=vault):
+        return Workspace(settings, now=_now, store=store)
 
 
 def _settings(root: Path) -> Settings:
@@ -365,8 +368,8 @@ def _personally(act: Callable[[Workspace], object], root: Path) -> object:
 
 
 def _build_vault(root: Path) -> None:
-    with patch("spec_kit_memory.workspace.personal_vault", return_value=root):
-        build(root)
+    (root / VAULT_MARK).touch()
+    build(root)
 
 
 def _personal_save(workspace: Workspace) -> object:

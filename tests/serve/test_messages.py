@@ -308,7 +308,7 @@ OTHER_SENTENCES = {
     "core/saved_document": "a heading of the document that is written",
     "core/jsonc": "the message of a syntax error",
     "core/front_matter": "a spelling that is suggested",
-    "core/bounded": "the mark of a cut text",
+    "core/wording": "the mark of a cut text",
     "core/lean_dataclass": "the source of a method",
     "core/links": "a line of a chart",
     "core/ledger": "the message of an error",
