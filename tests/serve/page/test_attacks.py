@@ -382,3 +382,24 @@ def test_nothing_beside_the_workspace_is_reached_by_a_path(page: Page, tmp_path:
                 assert answer.status_code in (200, 400, 404), way
                 assert "The secret of the neighbour" not in answer.text
                 assert "root:" not in answer.text
+
+
+def test_heaps_of_marks_that_a_browser_takes_minutes_to_draw_are_shown_by_number() -> None:
+    """In time that grows with the square of the heap: 40,000 accents on a letter took Chromium six seconds."""
+    for mark, code in (
+        ("\u0301", "U+0301"),
+        ("\U0001f3fb", "U+1F3FB"),
+        ("\u0e34", "U+0E34"),
+        ("\u0336\u200d", "U+0336"),
+    ):
+        heap = "a" + mark * 40_000 + "b"
+        assert document.visible(heap) == f"a[{code} × {len(heap) - 2}]b"
+        assert mark * 16 not in document.html_of(f"# {heap}\n\n`{heap}`\n\n| {heap} |\n|---|\n")
+    for text in (
+        "Z\u0301\u0336a\u0323",
+        "हिन्दी नमस्ते",
+        "คำว่าน้ำ",
+        "\U0001f468\U0001f3fb\u200d\U0001f469\U0001f3fd",
+        "e" + "\u0301" * 30,
+    ):
+        assert document.visible(text) == text

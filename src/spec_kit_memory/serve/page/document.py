@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from html import escape, unescape
 from typing import TYPE_CHECKING, Any
+from unicodedata import category
 from urllib.parse import unquote
 
 import nh3
@@ -37,6 +38,10 @@ _UNSEEN = re.compile(
     "|[\u200c\u200d]{2,}|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2,}"
     "|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
+# More marks on one letter than Unicode's stream-safe format allows: browsers take quadratic time to draw such a run.
+_MARKS = "".join(chr(code) for code in range(0x300, 0x1F000) if category(chr(code)).startswith("M"))
+_MARKS += "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff\u200c\u200d"  # the colours of skin, and joiners
+_HEAP = re.compile(f"[{_MARKS}]{{31,}}")
 _TAGS = {
     "a", "blockquote", "br", "code", "del", "div", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p",
     "pre", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
@@ -60,7 +65,9 @@ _SAFE_ID = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def visible(text: str) -> str:
-    """The text with every invisible or direction-changing character replaced by a visible code."""
+    """The text with every invisible or direction-changing character, and every heap of marks, replaced by a code."""
+    if not text.isascii():
+        text = _HEAP.sub(_counted_code, text)
     return _UNSEEN.sub(_visible_code, text)
 
 
@@ -70,8 +77,12 @@ def _visible_code(unseen: re.Match[str]) -> str:
     if unseen["tags"]:
         letters = (chr(ord(sign) & 0x7F) for sign in unseen[0])
         return f"[hidden: {''.join(letter for letter in letters if letter.isprintable())}]"
-    more = f" × {len(unseen[0])}" if len(unseen[0]) > 1 else ""
-    return f"[U+{ord(unseen[0][0]):04X}{more}]"
+    return _counted_code(unseen)
+
+
+def _counted_code(run: re.Match[str]) -> str:
+    more = f" × {len(run[0])}" if len(run[0]) > 1 else ""
+    return f"[U+{ord(run[0][0]):04X}{more}]"
 
 
 def section_id(name: str) -> str:
