@@ -16,6 +16,7 @@ import psycopg
 import pytest
 
 from spec_kit_memory.core.memory import Filter
+from spec_kit_memory.errors import DatabaseUnusable
 from spec_kit_memory.index.postgres import schema
 from spec_kit_memory.index.postgres.engine import PostgresIndex
 from tests import postgres_server
@@ -352,4 +353,35 @@ def test_a_database_that_is_set_otherwise_serves(server: Server, monkeypatch: py
     store.care.rebuild(BY_USER)
     assert store.documents.text(1) == "a zebra\\'s Ärger\x00 ⟨here⟩\nand more"
     assert not any(store.care.check().values())
+    store.close()
+
+
+def test_a_read_may_pause_on_a_server_that_drops_idle_transactions_early(server: Server) -> None:
+    """A checkpoint or a copy works between the rows that it reads."""
+    server.execute("CREATE DATABASE impatient")
+    store = PostgresIndex(server.url("impatient"), "p")
+    server.execute("ALTER DATABASE impatient SET idle_in_transaction_session_timeout = '10ms'")
+    store.documents.put(entry("memory/a.md", "zebra"), BY_USER)
+    database = store._database
+    for way in (database.reading, database.apart, database.writing, lambda: database.beside(seconds=5)):
+        with way() as connection:
+            assert connection.execute("SELECT count(*) FROM memory WHERE project_id = @p").get == 1
+            time.sleep(0.1)
+            assert connection.execute("SELECT count(*) FROM memory WHERE project_id = @p").get == 1
+    store.close()
+
+
+@pytest.mark.parametrize("setting", ["transaction_timeout", "statement_timeout"])
+def test_a_server_that_ends_what_takes_long_is_named_with_the_setting_to_raise(server: Server, setting: str) -> None:
+    store = PostgresIndex(server.url(), "slow")
+
+    def read_long() -> None:
+        with store._database.reading() as connection:
+            connection.execute(f"SELECT set_config('{setting}', '50ms', true)")
+            connection.execute("SELECT pg_sleep(60) FROM counter WHERE project_id = @p")
+
+    with pytest.raises(DatabaseUnusable, match="to take as long as this one") as raised:
+        read_long()
+    assert f"raise {setting}" in raised.value.hint
+    assert store.documents.count() == 0, "it goes on"
     store.close()

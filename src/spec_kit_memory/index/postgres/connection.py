@@ -45,6 +45,7 @@ _BELIEVED_SECONDS = 0.01  # how long counters that were read are taken as curren
 _TRIES = 3  # a connection that broke while idle is noticed only at its next use
 _OUTCOME_SECONDS = 15.0  # how long to look for the outcome of a commit whose answer was lost
 _OUTCOME_PAUSE_SECONDS = 0.2
+_IDLE = "idle_in_transaction_session_timeout"
 _ABANDONED = "300s"  # after this the server drops a writer whose machine is gone
 # A network that drops all packets is noticed within a minute instead of never.
 _NETWORK: Mapping[str, Any] = {
@@ -458,11 +459,18 @@ def _pool(url: str) -> Pool:
                 timeout=_POOL_SECONDS,
                 max_idle=60.0,
                 num_workers=1,
+                configure=_with_standard_strings,
                 kwargs=dict(_NETWORK)
                 | {"autocommit": True, "prepare_threshold": None, "application_name": "spec-kit-memory"},
                 open=True,
             )
         return pool
+
+
+def _with_standard_strings(raw: Raw) -> None:
+    """Otherwise psycopg writes lists of bytes wrongly. Poolers keep this setting for a client, like its encoding."""
+    if raw.info.parameter_status("standard_conforming_strings") == "off":
+        raw.execute(b"SET standard_conforming_strings = on")
 
 
 def _quiet_log() -> None:
@@ -524,7 +532,9 @@ class Database:
         self._begin = (
             f"SELECT set_config('search_path', '{schema.NAME}, \"{opened.extension}\", pg_temp', true),"
             f" set_config('role', '{schema.ROLE}', true), set_config('skm.project', '{opened.project:d}', true),"
-            f" set_config('skm.checkout', '{opened.checkout:d}', true)"
+            f" set_config('skm.checkout', '{opened.checkout:d}', true),"
+            # Where the server drops idle transactions, a long read may pause between its rows all the same.
+            f" set_config('{_IDLE}', CASE current_setting('{_IDLE}') WHEN '0' THEN '0' ELSE '{_ABANDONED}' END, true)"
         )
 
     def within(self, scope: Scope | None) -> Database:
@@ -665,7 +675,7 @@ class Database:
                     raise failures.busy(self.where)
                 begin = (
                     f"BEGIN; SET LOCAL lock_timeout = {max(_LEAST_WAIT_MS, int(left * 1000))};"
-                    f" SET LOCAL idle_in_transaction_session_timeout = '{_ABANDONED}'{sync}"
+                    f" SET LOCAL {_IDLE} = '{_ABANDONED}'{sync}"
                 )
                 # A change may affect other users' links and copies: rights are checked beforehand, memory by memory.
                 with self.translated(), self._transaction(begin, user=_EVERYONE) as connection:

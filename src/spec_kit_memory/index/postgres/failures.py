@@ -52,6 +52,11 @@ def as_ours(error: BaseException, where: str) -> SpecKitMemoryError:
             return DatabaseUnusable(
                 f"{where} allows no statement to take as long as this one", hint="raise statement_timeout for this user"
             )
+        case psycopg.Error() if "transaction timeout" in str(error):
+            return DatabaseUnusable(
+                f"{where} allows no transaction to take as long as this one",
+                hint="raise transaction_timeout for this user",
+            )
         case errors.QueryCanceled():  # also raised for statement_timeout, if that expires just after a statement
             return DatabaseUnusable(
                 f"{where} ended a statement before it was done: {_first_line(error)}",
