@@ -23,7 +23,7 @@ from spec_kit_memory import answers, features, filesystem, page_answers, request
 from spec_kit_memory import settings as settings_module
 from spec_kit_memory.advice import Text, about_personal, advise, outcome
 from spec_kit_memory.caller import Caller, process_caller
-from spec_kit_memory.core.memory import PERSONAL_IDS, PROJECT_IDS, Actor
+from spec_kit_memory.core.memory import PERSONAL_IDS, PROJECT_IDS, Actor, Presence
 from spec_kit_memory.embed import Embedder
 from spec_kit_memory.errors import (
     BadParameter,
@@ -605,8 +605,8 @@ class Workspace:
         return replace(answer, meta=meta, advice=(*first, *answer.advice))
 
     def _with_present_location(self, error: MemoryNotFound) -> MemoryNotFound:
-        """The error for a missing memory: says that it was deleted, or which memory it was merged into, or that files
-        are still unread."""
+        """The error for a missing memory: says that it was deleted, or which memory it was merged into, or that its
+        file is gone, or that files are still unread."""
         missing = error.details.get("memoryId")
         heir = features.merge.merged_into(self._runtime, missing) if isinstance(missing, int) else None
         if heir is not None:
@@ -616,8 +616,15 @@ class Workspace:
                 memoryId=missing,
                 mergedInto=heir.id,
             )
-        if isinstance(missing, int) and features.merge.was_deleted(self._runtime, missing):
+        former = features.merge.former(self._runtime, missing) if isinstance(missing, int) else None
+        if former is not None and former.presence is Presence.FORGOTTEN:
             return MemoryNotFound(f"memory {missing} was deleted", hint=self._runtime.bring_back, memoryId=missing)
+        if former is not None and not self._unread:
+            return MemoryNotFound(
+                f"the file of memory {missing}, {former.path}, is gone",
+                hint=advise("file-brings-back", id=missing),
+                memoryId=missing,
+            )
         if self._unread:
             return MemoryNotFound(error.message, hint=(self._unread, *error.advice), **error.details)
         return error

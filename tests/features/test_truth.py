@@ -15,7 +15,7 @@ import pytest
 from spec_kit_memory.embed import Embedding, QueryEmbedding
 from spec_kit_memory.embed.hashing import HashingEmbedder
 from spec_kit_memory.embed.local import LocalEmbedder
-from spec_kit_memory.errors import EmbeddingFailed, ProviderUnavailable, SpecKitMemoryError
+from spec_kit_memory.errors import EmbeddingFailed, MemoryNotFound, ProviderUnavailable, SpecKitMemoryError
 from spec_kit_memory.files.checkpoint_shelf import FileSlot
 from spec_kit_memory.serve.cli import answer_view
 from spec_kit_memory.serve.messages import for_model, for_person
@@ -552,3 +552,18 @@ def test_a_restored_move_names_the_files_that_it_took_away(place: Place) -> None
     assert answer.files_written == ("specs/001-core/memory/note.md",)
     assert answer.files_trashed == ("specs/001-core/memory/moved.md",)
     assert not moved.exists()
+
+
+def test_a_memory_whose_file_is_gone_says_so_until_the_file_is_back(place: Place) -> None:
+    note = place.memory("note", "# Note\n\nThe text of it.")
+    workspace = place.open()
+    (memory,) = workspace.list().memories
+    aside = note.rename(place.root / "aside")
+    workspace.index()
+    with pytest.raises(MemoryNotFound) as missing:
+        workspace.load(memory.id)
+    assert missing.value.message == f"the file of memory {memory.id}, {memory.path}, is gone"
+    assert workspace.history(memory.id).entries[0].event == "DELETE"
+    aside.rename(note)
+    workspace.index()
+    assert workspace.load(memory.id).memory.path == memory.path

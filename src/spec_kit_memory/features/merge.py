@@ -6,6 +6,7 @@ files of both go to the trash, and one operation records both, so that undo can 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -155,12 +156,12 @@ def merged_into(runtime: Runtime, memory_id: int) -> Memory | None:
     return None
 
 
-def was_deleted(runtime: Runtime, memory_id: int) -> bool:
-    """Was this memory deleted on request, as far as the caller may know?"""
-    try:
-        return runtime.store.documents.get(memory_id, any_presence=True).presence is Presence.FORGOTTEN
-    except MemoryNotFound:
-        return False
+def former(runtime: Runtime, memory_id: int) -> Memory | None:
+    """The memory that has this id and is not live, as far as the caller may know."""
+    with suppress(MemoryNotFound):
+        memory = runtime.store.documents.get(memory_id, any_presence=True)
+        return None if memory.presence is Presence.LIVE else memory
+    return None
 
 
 def _merged_into(runtime: Runtime, memory_id: int) -> int | None:

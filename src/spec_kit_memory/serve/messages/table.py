@@ -99,6 +99,7 @@ TABLE: Mapping[str, Words] = {
         person="{count:memory was|memories were} deleted: `list(forgotten=True)` shows which, "
         "`undo()` takes back the last",
     ),
+    "file-brings-back": _alike("the memory is back when its file is; `history({id})` shows what happened to it"),
     "bring-back": _alike("`undo()` takes back the last delete; `save(file_path=PATH)` brings one file back"),
     "only-by-tier": _alike("it is deprecated: search finds it only with `tier='deprecated'`"),
     "expired": _alike("it expired on {date}: search finds it only with `include_archived=True`"),
