@@ -622,7 +622,7 @@ class Workspace:
         if former is not None and not self._unread:
             return MemoryNotFound(
                 f"the file of memory {missing}, {former.path}, is gone",
-                hint=advise("file-brings-back", id=missing),
+                hint=advise("file-brings-back", id=former.id),
                 memoryId=missing,
             )
         if self._unread:
