@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from spec_kit_memory.serve.cli.team_projects import ProjectRow, _state
+from spec_kit_memory.serve.cli.team_commands import ProjectRow, _state
 from spec_kit_memory.settings.keys import Semantic, Settings
 from spec_kit_memory.team.database import TeamDatabase
 from spec_kit_memory.team.project_workspace import open_project

@@ -48,7 +48,6 @@ MOST_RESULTS = 100
 MOST_LOOKS = 2
 _WORDS = re.compile(r"[^\W_]+")
 _NO_COUNTS: Mapping[str, int] = MappingProxyType({})
-_NO_QUESTIONS: Mapping[int, str] = MappingProxyType({})
 
 
 @dataclass(slots=True)

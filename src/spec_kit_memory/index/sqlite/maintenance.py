@@ -36,9 +36,8 @@ from spec_kit_memory.index.sql.repair import (
     old_sessions,
 )
 from spec_kit_memory.index.sqlite.connection import Connection, Database
-from spec_kit_memory.index.sqlite.invalid_values import find_invalid_values
 from spec_kit_memory.index.sqlite.schema import RECORDED
-from spec_kit_memory.index.sqlite.soundness import SECONDS, Watch, integrity, integrity_of
+from spec_kit_memory.index.sqlite.soundness import SECONDS, Watch, find_invalid_values, integrity, integrity_of
 from spec_kit_memory.index.sqlite.view import SqliteShared
 
 LARGE = 100_000_000  # bytes; up to this size even a quick check is complete, which takes less than a second

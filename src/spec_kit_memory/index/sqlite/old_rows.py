@@ -19,7 +19,6 @@ import apsw
 
 from spec_kit_memory.errors import DatabaseCorrupt
 from spec_kit_memory.index.sqlite import schema
-from spec_kit_memory.index.sqlite.invalid_values import is_too_large
 from spec_kit_memory.index.sqlite.pages import (
     INDEX_INTERIOR,
     INDEX_LEAF,
@@ -29,6 +28,7 @@ from spec_kit_memory.index.sqlite.pages import (
     Tree,
     Value,
 )
+from spec_kit_memory.index.sqlite.soundness import is_too_large
 
 Record = dict[str, Any]
 Check = Callable[[Record], object]  # raises if this cannot be a row of its table

@@ -1,7 +1,6 @@
 """Which command does a command line name, and with which exit code does it end?
 
-Commands with a request are built from it when needed; the others are defined in `commands`, `team_tokens` and
-`team_projects`.
+Commands with a request are built from it when needed; the others are defined in `commands` and `team_commands`.
 """
 
 from __future__ import annotations
@@ -137,9 +136,9 @@ class Commands(click.Group):
 
 def _hand_made() -> Mapping[str, Callable[[], click.Command]]:
     """The commands that are not built from a request, by name."""
-    from spec_kit_memory.serve.cli import commands, team_projects, team_tokens
+    from spec_kit_memory.serve.cli import commands, team_commands
 
-    return {**commands.COMMANDS, **team_tokens.COMMANDS, **team_projects.COMMANDS}
+    return {**commands.COMMANDS, **team_commands.COMMANDS}
 
 
 # Commands that have a request but are defined by hand, because their command line differs from it.

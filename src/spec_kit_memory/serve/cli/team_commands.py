@@ -1,4 +1,4 @@
-"""Which projects does a team server serve? `skm team add`, `remove`, `list` and `sync`."""
+"""How does an operator run a team server? `skm team` for the projects that it serves, `skm team token` for access."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ import click
 from spec_kit_memory.answers import Answer
 from spec_kit_memory.core.lean_dataclass import dataclass
 from spec_kit_memory.core.wording import counted
+from spec_kit_memory.errors import MissingParameter
 from spec_kit_memory.serve.cli.commands import COMMANDS, argument, command, flag
 from spec_kit_memory.serve.cli.invocation import Invocation
-from spec_kit_memory.serve.cli.team_tokens import team_database
 
 if TYPE_CHECKING:
+    from spec_kit_memory.team.database import TeamDatabase
     from spec_kit_memory.team.keeper import Round
     from spec_kit_memory.team.projects import Project
+    from spec_kit_memory.team.static_tokens import StaticToken
 
 __all__ = ["COMMANDS"]
 
@@ -66,6 +68,33 @@ class SyncAnswer(Answer):
     rounds: tuple[SyncRow, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class TokenAnswer(Answer):
+    """`token` is the secret, which is shown this once."""
+
+    id: int
+    token: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenListAnswer(Answer):
+    tokens: tuple[StaticToken, ...]
+
+
+def team_database(session: Invocation) -> TeamDatabase:
+    """The team server's database, named by `--index`, the environment or the user's configuration."""
+    from spec_kit_memory import settings as settings_module
+    from spec_kit_memory.team.database import TeamDatabase
+
+    own = settings_module.user_state_folder(otherwise="set XDG_STATE_HOME")
+    settings = settings_module.load(own, overrides=session.flags)  # without any workspace's configuration
+    if not settings.on_server:
+        raise MissingParameter(
+            "A team server needs PostgreSQL.", hint="Name it: --index postgresql://HOST/DATABASE, or index.url."
+        )
+    return TeamDatabase(settings.index.url)
+
+
 def _row(project: Project, accepted: int = 0, failed: int = 0) -> ProjectRow:
     return ProjectRow(
         name=project.name,
@@ -90,7 +119,7 @@ def _row(project: Project, accepted: int = 0, failed: int = 0) -> ProjectRow:
     click.Option(["--save-branch"], help="Where saves are pushed to; by default the same."),
     flag("--rotate", "It is served already: give it a new secret for the calls of its git host."),
 )
-def add(session: Invocation, name: str, repo: str, branch: str, save_branch: str | None, rotate: bool) -> None:
+def add_project(session: Invocation, name: str, repo: str, branch: str, save_branch: str | None, rotate: bool) -> None:
     from spec_kit_memory.team.projects import Projects
 
     projects = Projects(team_database(session))
@@ -110,7 +139,7 @@ def add(session: Invocation, name: str, repo: str, branch: str, save_branch: str
 @command(
     "team remove", "Serve a project no more. Its index stays, and is there again when it is added.", argument("name")
 )
-def remove(session: Invocation, name: str) -> None:
+def remove_project(session: Invocation, name: str) -> None:
     from spec_kit_memory.team.projects import Projects
 
     removed = Projects(team_database(session)).remove(name)
@@ -118,7 +147,7 @@ def remove(session: Invocation, name: str) -> None:
 
 
 @command("team list", "The projects that are served, and how each is doing.")
-def list_(session: Invocation) -> None:
+def list_projects(session: Invocation) -> None:
     from spec_kit_memory.serve.cli.answer_view import Table
     from spec_kit_memory.team.projects import Projects
 
@@ -158,7 +187,9 @@ def _state(row: ProjectRow) -> str:
     flag("--retry", "Also what failed, as if nobody had tried."),
     flag("--discard", "Give up what failed: what git says of these files holds. History keeps the text."),
 )
-def sync(session: Invocation, name: str | None, data: str | None, later: bool, retry: bool, discard: bool) -> None:
+def sync_projects(
+    session: Invocation, name: str | None, data: str | None, later: bool, retry: bool, discard: bool
+) -> None:
     from spec_kit_memory import settings as settings_module
     from spec_kit_memory.team.keeper import Keeper
     from spec_kit_memory.team.projects import Projects
@@ -207,3 +238,61 @@ def _round(name: str, done: Round | None) -> SyncRow:
         failed=done.failed,
         problem=done.problem,
     )
+
+
+@command(
+    "team token create_token",
+    "Make a token for a person. It is shown once, and kept as a hash.",
+    click.Option(["--user"], required=True, help="Whose token it is."),
+    click.Option(["--project"], multiple=True, help="A project that it is for; may be given several times."),
+    click.Option(
+        ["--role"],
+        type=click.Choice(("reader", "writer", "admin", "operator")),
+        default="reader",
+        show_default=True,
+        help="What it may do there; an operator reads /metrics, and nothing of a project.",
+    ),
+    click.Option(["--expires"], default="90d", show_default=True, help="e.g. 90d, 12h, 4w, or never."),
+)
+def create_token(session: Invocation, user: str, project: tuple[str, ...], role: str, expires: str) -> None:
+    from spec_kit_memory.team.static_tokens import Tokens, read_duration
+
+    lifetime = None if expires == "never" else read_duration(expires)
+    token, secret = Tokens(team_database(session)).create(user, projects=project, role=role, expires=lifetime)
+    session.say("This is shown once; keep it where only its user can read it.")
+    if not session.json:
+        session.write(secret)
+        return
+    session.show(TokenAnswer(outcome=f"a token for {user}", id=token.id, token=secret))
+
+
+@command("team token list", "The tokens there are, without their secrets.")
+def list_tokens(session: Invocation) -> None:
+    from spec_kit_memory.serve.cli.answer_view import Table
+    from spec_kit_memory.team.static_tokens import Tokens
+
+    tokens = tuple(Tokens(team_database(session)).list())
+    rows = tuple(
+        (str(token.id), token.user, token.role, ", ".join(token.projects), f"{token.created_at:%Y-%m-%d}", _ends(token))
+        for token in tokens
+    )
+    table = Table(("id", "user", "role", "projects", "made", "ends"), rows, frozenset({0}))
+    session.show(TokenListAnswer(outcome=counted(len(tokens), "token"), tokens=tokens), blocks=[table])
+
+
+def _ends(token: StaticToken) -> str:
+    if token.revoked_at:
+        return f"revoked {token.revoked_at:%Y-%m-%d}"
+    return f"{token.expires_at:%Y-%m-%d}" if token.expires_at else "never"
+
+
+@command(
+    "team token revoke_token",
+    "Refuse a token from now on, on every replica within seconds.",
+    argument("number", type=click.IntRange(1), metavar="ID"),
+)
+def revoke_token(session: Invocation, number: int) -> None:
+    from spec_kit_memory.team.static_tokens import Tokens
+
+    revoked = Tokens(team_database(session)).revoke(number)
+    session.show(TokenAnswer(outcome=f"token {revoked.id} of {revoked.user} is revoked", id=revoked.id))
