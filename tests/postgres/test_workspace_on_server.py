@@ -227,7 +227,7 @@ def test_an_address_with_a_password_or_of_another_kind_is_refused_without_repeat
 @pytest.mark.parametrize("url", REFUSED_URLS)
 def test_the_list_of_settings_shows_no_address_with_a_password(tmp_path: Path, url: str) -> None:
     listed = describe(load(tmp_path, environ={"SPEC_KIT_MEMORY_INDEX_URL": url}))
-    assert next(row["value"] for row in listed if row["key"] == "index.url") == "(not shown)"
+    assert next(row.value for row in listed if row.key == "index.url") == "(not shown)"
     assert "secret" not in str(listed)
 
 

@@ -499,7 +499,18 @@ def plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def describe(settings: Settings) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class SettingRow:
+    """A setting with its value and where that came from, for display."""
+
+    key: str
+    value: Any
+    source: str
+    variable: str
+    about: str
+
+
+def describe(settings: Settings) -> list[SettingRow]:
     """Every key with its value and the value's origin, for display."""
     rows = []
     for key in KEYS:
@@ -507,12 +518,12 @@ def describe(settings: Settings) -> list[dict[str, Any]]:
         for part in key.attribute.split("."):
             value = getattr(value, part)
         rows.append(
-            {
-                "key": key.name,
-                "value": shown_url(value) if key.name == "index.url" else plain(value),
-                "source": settings.sources.get(key.name, "default"),
-                "variable": key.variable,
-                "about": key.about,
-            }
+            SettingRow(
+                key=key.name,
+                value=shown_url(value) if key.name == "index.url" else plain(value),
+                source=settings.sources.get(key.name, "default"),
+                variable=key.variable,
+                about=key.about,
+            )
         )
     return rows

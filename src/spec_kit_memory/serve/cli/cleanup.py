@@ -17,7 +17,7 @@ from spec_kit_memory.core.memory import State, Tier
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.serve.cli import answer_view, terminal
 from spec_kit_memory.serve.cli.interactive import every_card
-from spec_kit_memory.serve.cli.overview import Candidates
+from spec_kit_memory.serve.cli.overview import Candidates, CleanupRow
 
 if TYPE_CHECKING:
     from spec_kit_memory.answers import Card
@@ -63,7 +63,7 @@ def walk(session: Invocation, *, older_than: int | None = None) -> None:
         answer = Candidates(
             outcome=f"{counted(len(candidates), 'memory')} to look at" if candidates else "Nothing to clean up",
             candidates=tuple(
-                {"id": card.id, "title": card.title, "path": card.path, "why": why, "created": card.created_at}
+                CleanupRow(id=card.id, title=card.title, path=card.path, why=why, created=card.created_at)
                 for card, why in candidates
             ),
         )

@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -356,16 +357,16 @@ def config_show(session: Invocation) -> None:
     root = settings.find_root(workspace=session.workspace)
     loaded, problems = settings.load_with_problems(root, overrides=session.flags)
     rows = settings.describe(loaded)
-    changed = sum(row["source"] != "default" for row in rows)
+    changed = sum(row.source != "default" for row in rows)
     refused = f"; {counted(len(problems), 'problem')}: nothing works until it is corrected" if problems else ""
     answer = Values(
         outcome=f"{changed} of {counted(len(rows), 'setting')} differ from the default{refused}",
         problems=tuple(problems),
         root=str(loaded.root),
         user_file=str(settings.user_config_file(os.environ) or "none: this user has no home folder"),
-        settings=tuple(rows),
+        settings=tuple(map(asdict, rows)),
     )
-    cells = tuple((row["key"], json.dumps(row["value"], ensure_ascii=False), row["source"]) for row in rows)
+    cells = tuple((row.key, json.dumps(row.value, ensure_ascii=False), row.source) for row in rows)
     session.show(
         answer,
         blocks=[

@@ -137,7 +137,7 @@ def _edit_phrases(session: Invocation, memory_id: int, *, added: tuple[str, ...]
 
 def _list_phrases(session: Invocation) -> None:
     from spec_kit_memory.serve.cli import answer_view
-    from spec_kit_memory.serve.cli.overview import Phrases
+    from spec_kit_memory.serve.cli.overview import PhraseRow, Phrases
 
     with session.open() as workspace:
         rows = [(phrase, card) for card in every_card(workspace) for phrase in card.triggers]
@@ -145,7 +145,7 @@ def _list_phrases(session: Invocation) -> None:
     answer = Phrases(
         outcome=counted(len(rows), "trigger phrase"),
         advice=('`skm triggers --id ID --add "…"` adds one, --remove takes one away.',) if session.interactive else (),
-        phrases=tuple({"phrase": phrase, "id": card.id, "title": card.title} for phrase, card in rows),
+        phrases=tuple(PhraseRow(phrase=phrase, id=card.id, title=card.title) for phrase, card in rows),
     )
     table = answer_view.Table(
         ("phrase", "id", "title"), tuple((p, str(c.id), c.title) for p, c in rows), frozenset({1})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from datetime import datetime
 from typing import Any
 
 from spec_kit_memory.answers import Answer, Card, ListAnswer, StatsAnswer
@@ -50,15 +50,31 @@ def _suggestions(stats: StatsAnswer, newest: ListAnswer, vault: str) -> list[str
 
 
 @dataclass(frozen=True, kw_only=True)
+class PhraseRow:
+    phrase: str
+    id: int
+    title: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Phrases(Answer):
-    phrases: tuple[Mapping[str, Any], ...]
+    phrases: tuple[PhraseRow, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CleanupRow:
+    id: int
+    title: str
+    path: str
+    why: str
+    created: datetime | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidates(Answer):
     """Memories that a person may want to clean up, with reasons."""
 
-    candidates: tuple[Mapping[str, Any], ...]
+    candidates: tuple[CleanupRow, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +83,7 @@ class Values(Answer):
 
     root: str
     user_file: str
-    settings: tuple[Mapping[str, Any], ...]
+    settings: tuple[Mapping[str, Any], ...]  # not rows of their own: a value that is unset is shown as null
     problems: tuple[str, ...] = ()  # errors in the configuration; refused values are not in `settings`
 
 
@@ -76,4 +92,3 @@ class CommandAnswer(Answer):
     """A result that is little more than a list of created paths."""
 
     paths: tuple[str, ...] = ()
-    details: Mapping[str, Any] = field(default_factory=dict)

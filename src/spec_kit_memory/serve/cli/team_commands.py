@@ -241,7 +241,7 @@ def _round(name: str, done: Round | None) -> SyncRow:
 
 
 @command(
-    "team token create_token",
+    "team token create",
     "Make a token for a person. It is shown once, and kept as a hash.",
     click.Option(["--user"], required=True, help="Whose token it is."),
     click.Option(["--project"], multiple=True, help="A project that it is for; may be given several times."),
@@ -287,7 +287,7 @@ def _ends(token: StaticToken) -> str:
 
 
 @command(
-    "team token revoke_token",
+    "team token revoke",
     "Refuse a token from now on, on every replica within seconds.",
     argument("number", type=click.IntRange(1), metavar="ID"),
 )
