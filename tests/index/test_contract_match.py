@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -402,3 +403,19 @@ def test_one_scope_is_not_rated_by_what_another_one_holds(store: Index) -> None:
     everybody = [hit.score for hit in store.documents.match(["red", "pear"], Filter(), 5) if hit.memory_id == 7]
     assert again == alone
     assert everybody != alone
+
+
+def test_in_a_frozen_block_matches_and_the_rows_that_they_lead_to_are_of_one_state(store: Index) -> None:
+    memory_id = store.documents.put(entry(text="alpha"), BY_USER).memory_id
+    store.warm()
+    with store.steady(), store.frozen():
+        writer = threading.Thread(target=lambda: store.documents.put(entry(text="omega"), change(minutes=1)))
+        writer.start()
+        writer.join()
+        hits = store.documents.match(["alpha"], Filter(), 20)
+        assert [passage.memory_id for passage in store.documents.passages([hit.passage_id for hit in hits])] == [
+            memory_id
+        ]
+        assert store.documents.match(["omega"], Filter(), 20) == []
+    assert store.documents.match(["alpha"], Filter(), 20) == []
+    assert [hit.memory_id for hit in store.documents.match(["omega"], Filter(), 20)] == [memory_id]

@@ -195,7 +195,7 @@ class LiveColumns:
     def frozen(self) -> Iterator[Columns]:
         """The columns of one moment, in which this thread also reads everything else in the block."""
         before = self._columns
-        with self._feed.moment():
+        with self._feed.kept_moment():
             counters = self._feed.counters()
             columns = self.follow(counters, before=before)
             yield self._read_all(counters) if _is_ahead(columns, counters) else columns

@@ -85,7 +85,11 @@ class Feed(Protocol):
     """Reads without a scope, for arrays that apply one. Ids of passages and vectors only rise and never change."""
 
     def moment(self) -> AbstractContextManager[object]:
-        """In this block, all reads of this thread see one consistent snapshot."""
+        """In this block, all reads of this thread see one consistent snapshot, or each a later one."""
+        ...
+
+    def kept_moment(self) -> AbstractContextManager[object]:
+        """A `moment` of exactly one snapshot, which begins at once and lasts as long as the block."""
         ...
 
     def counters(self) -> Counters: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from spec_kit_memory.core.memory import Memory, StoredPassage
@@ -51,6 +51,12 @@ class PostgresFeed:
 
     def moment(self) -> AbstractContextManager[object]:
         return self._database.reading()
+
+    @contextmanager
+    def kept_moment(self) -> Iterator[object]:
+        with self._database.reading() as connection:
+            connection.execute("SELECT 1")  # begins the transaction; a single statement would be one of its own
+            yield connection
 
     def counters(self) -> Counters:
         return self._database.counters()

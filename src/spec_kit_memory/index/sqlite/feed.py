@@ -43,6 +43,9 @@ class SqliteFeed:
     def moment(self) -> AbstractContextManager[object]:
         return self._database.reading()
 
+    def kept_moment(self) -> AbstractContextManager[object]:
+        return self._database.reading()
+
     def counters(self) -> Counters:
         with self._database.reading() as connection:
             return Counters._make(first(connection, "SELECT generation, used, epoch FROM counter"))
