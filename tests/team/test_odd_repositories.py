@@ -92,6 +92,19 @@ def test_the_branch_that_is_named_is_read_whatever_the_default_is(serve: Serve, 
     assert remote.tip("main") is None
 
 
+def test_a_branch_that_is_not_there_is_begun_in_an_empty_repository_only(serve: Serve, tmp_path: Path) -> None:
+    remote = repository(tmp_path / "other.git", "--initial-branch=master")
+    remote.commit({"memory/first.md": NOTE}, branch="master")
+    served = serve(remote)
+    served.workspace.save(text="The office is closed on mondays")
+    done = served.round()
+    assert done.problem is not None
+    assert "no branch main, but master" in done.problem
+    assert remote.tip("main") is None
+    remote.git("update-ref", "refs/heads/main", "refs/heads/master")
+    assert served.round().delivered == 1
+
+
 def test_a_branch_that_is_renamed_takes_nothing_away_until_somebody_says_so(serve: Serve, tmp_path: Path) -> None:
     remote = repository(tmp_path / "renamed.git", "--initial-branch=main")
     remote.commit({"memory/first.md": NOTE})

@@ -221,6 +221,12 @@ class Keeper:
         opened = self._open(project, held)
         tips = opened.repository.fetch()
         _require_branch(project, tips, earlier=project.branch_commit)
+        if tips[project.branch] is None and (others := opened.repository.other_branches()):
+            # Only in an empty repository do saves begin a branch: here it would have nothing of what is in the others.
+            raise GitError(
+                f"the repository has no branch {project.branch}, but {', '.join(others[:5])}:"
+                " remove the project and add it with the branch that is to be read"
+            )
         if project.branch_commit is None:  # noted before anything is pushed, so that a renamed branch is noticed
             self._note_tips(project, tips)
         self._step("fetched")

@@ -195,6 +195,12 @@ class Repository:
                 raise GitError(f"git fetch: the branch {branch} is there and was not given")
         return tips
 
+    def other_branches(self) -> list[str]:
+        """The branches that the repository has beside those of the project."""
+        own = {self.project.branch, self.project.save_branch}
+        listed = self._text("ls-remote", "--quiet", "--heads", "--", self._remote).splitlines()
+        return sorted({line.partition("\trefs/heads/")[2] for line in listed} - own)
+
     def _make_clone(self, commit: str | None) -> None:
         """Create the clone with the repository's hash algorithm, which is unknown before its first commit."""
         kind = "sha256" if commit is not None and len(commit) == _SHA_256 else "sha1"
