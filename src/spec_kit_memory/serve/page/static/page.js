@@ -298,20 +298,23 @@
       return [{ scales: { x: { time: false }, y: { range: [0, 1.08] } }, axes: [{ ...axis(), label: "days since it was used", labelSize: 18 }, { ...axis(), label: "left", labelSize: 18 }], series }, data];
     },
   };
-  const draw = () => document.querySelectorAll("[data-chart]").forEach((box) => {
+  const charts = () => [...document.querySelectorAll("[data-chart]")];
+  const heights = new WeakMap();
+  const draw = (boxes) => boxes.forEach((box) => {
     if (!window.uPlot) return;
     const [options, data] = plots[box.dataset.chart](JSON.parse(box.dataset.values));
     box.replaceChildren();
     const room = box.clientHeight;
     const line = (plot, at) => { const [drawn] = plot.series[at].dash ?? []; return !drawn ? "solid" : drawn > 2 ? "dashed" : "dotted"; };
     new window.uPlot({ width: box.clientWidth, height: Math.max(240, Math.min(560, room - 80)), legend: { markers: { width: 2, dash: line } }, ...options }, data, box);
+    heights.set(box, box.clientHeight);
   });
-  draw();
+  draw(charts());
   let later;
-  const drawLater = () => { clearTimeout(later); later = setTimeout(draw, 150); };
-  addEventListener("resize", drawLater);
-  document.addEventListener("htmx:afterSettle", (event) => { if (event.detail.target.closest?.(".grid")) drawLater(); });  // the panel beside a plot grew
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  addEventListener("resize", () => { clearTimeout(later); later = setTimeout(() => draw(charts()), 150); });
+  // A panel that grew makes room for the plot beside it.
+  document.addEventListener("htmx:afterSettle", () => draw(charts().filter((box) => box.clientHeight !== heights.get(box))));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw(charts()));
 
   // --- the graph of a neighbourhood
 
