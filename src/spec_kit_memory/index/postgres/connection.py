@@ -26,10 +26,10 @@ from spec_kit_memory.errors import DatabaseUnusable
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.arrays.feed import Counters
 from spec_kit_memory.index.postgres import (
-    binary_values,
     dialect,
     failures,
     other_checkouts,
+    real_array,
     schema,
     text_index,
     writer_turns,
@@ -181,7 +181,7 @@ class Connection:
         cursors: list[tuple[float, psycopg.Cursor[tuple[Any, ...]]]] = []
 
         def send(raw: Raw, begin: bytes) -> None:
-            asked_at, cursor = time.monotonic(), binary_values.literal_cursor(raw)
+            asked_at, cursor = time.monotonic(), psycopg.ClientCursor(raw)
             cursors.append((asked_at, cursor.execute(b"%b; %b" % (_unmarked(begin), statement), values or {})))
 
         self._begun = self._begin(send)
@@ -251,7 +251,7 @@ class Connection:
         statement, arguments = self._statement(sql), _storable(values) or {}
         if self._begun is not None:
             raw = self._begun[1]
-            whole = binary_values.literal_cursor(raw).mogrify(statement, arguments)
+            whole = psycopg.ClientCursor(raw).mogrify(statement, arguments)
             if _answers_nothing(sql):
                 self._wait(whole)
                 return _Waiting(self)
@@ -298,7 +298,7 @@ class Connection:
     def binary(self, sql: str, values: Values = ()) -> psycopg.Cursor[tuple[Any, ...]]:
         """Run a statement with binary results, for large values."""
         cursor = self.raw.cursor(binary=True)
-        binary_values.register(cursor.adapters)
+        real_array.register(cursor.adapters)
         return cursor.execute(self._statement(sql), values)
 
     @contextmanager

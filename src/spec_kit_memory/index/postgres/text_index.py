@@ -17,7 +17,7 @@ import apsw
 
 from spec_kit_memory.core.memory import Passage, embedded
 from spec_kit_memory.index import rows
-from spec_kit_memory.index.postgres import binary_values
+from spec_kit_memory.index.postgres import real_array
 from spec_kit_memory.index.sql import passage_rows
 from spec_kit_memory.index.sql.passage_rows import TOKENIZER, headings
 
@@ -127,7 +127,7 @@ def attach_vectors(connection: Connection, vectors: Mapping[str, tuple[bytes, by
     hashes = list(vectors)
     model = "(SELECT max(id) FROM model WHERE project_id = @p)"
     start = connection.next_id("vector", len(hashes))
-    size, numbers = binary_values.joined([vector for vector, _ in vectors.values()])
+    size, numbers = real_array.joined([vector for vector, _ in vectors.values()])
     added = connection.binary(
         "INSERT INTO vector (project_id, id, model, hash, vector)"
         f" SELECT @p, ?::bigint + place - 1, {model}, hash,"

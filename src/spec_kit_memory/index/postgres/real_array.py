@@ -1,21 +1,14 @@
-"""How are vectors and other bytes sent to the server?
-
-Many vectors at once are one float32 array in PostgreSQL's binary format. Bytes in the text of a statement are written
-in hexadecimal: psycopg escapes them twice where they are elements of an array and the database has
-`standard_conforming_strings` off.
-"""
+"""How are many vectors sent to the server at once? As one float32 array in PostgreSQL's binary format."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from psycopg import ClientCursor, Connection
 from psycopg.adapt import AdaptersMap, Dumper
 from psycopg.pq import Format
 
-_BYTES, _REAL, _REAL_ARRAY = 17, 700, 1021  # type ids (OIDs) of PostgreSQL
+_REAL, _REAL_ARRAY = 700, 1021  # type ids (OIDs) of PostgreSQL
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +24,8 @@ class _RealArrayDumper(Dumper):
         return obj.sent
 
 
-class _HexDumper(Dumper):
-    oid = _BYTES
-
-    def dump(self, obj: bytes) -> bytes:
-        return b"\\x" + obj.hex().encode()
-
-
 def register(adapters: AdaptersMap) -> None:
     adapters.register_dumper(RealArray, _RealArrayDumper)
-
-
-def literal_cursor(connection: Connection[tuple[Any, ...]]) -> ClientCursor[tuple[Any, ...]]:
-    """A cursor whose statements contain their values."""
-    cursor = ClientCursor(connection)
-    cursor.adapters.register_dumper(bytes, _HexDumper)
-    return cursor
 
 
 def joined(vectors: Sequence[bytes]) -> tuple[int, RealArray]:
