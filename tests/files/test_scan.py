@@ -29,7 +29,7 @@ from spec_kit_memory.core.memory import (
 from spec_kit_memory.errors import BadPath, DatabaseBusy, FileMissing, OutsideScope
 from spec_kit_memory.files.discover import MemoryFile
 from spec_kit_memory.files.scan import Sync
-from spec_kit_memory.files.scan_state import ScanDecision, decide
+from spec_kit_memory.files.scan_state import MOST_ORIGINS, ScanDecision, decide
 from spec_kit_memory.index import open_index
 from spec_kit_memory.index.contract import Index, PutResult, Stored
 from spec_kit_memory.settings import Isolation, Settings
@@ -246,6 +246,35 @@ def test_a_copy_in_the_same_folder_is_an_alias_and_takes_over(sync: Sync, store:
     sync.scan()
     assert live(store) == {"specs/001-a/memory/b.md": memory_id}
     assert "TEXT" in store.documents.text(memory_id)
+
+
+@pytest.mark.parametrize("folders", [1, 300])
+def test_equal_files_that_are_all_renamed_are_not_compared_each_with_each(
+    sync: Sync, store: Index, aged: Write, monkeypatch: pytest.MonkeyPatch, folders: int
+) -> None:
+    def place(number: int, name: str) -> str:
+        return f"specs/{number % folders:03d}-a/memory/{name}-{number}.md"
+
+    files = [aged(place(number, "old")) for number in range(300)]
+    sync.scan()
+    ids = set(live(store).values())
+    assert len(ids) == folders
+    for number, file in enumerate(files):
+        file.rename(file.with_name(f"new-{number}.md"))
+    looks = 0
+    on_disk = Sync._on_disk
+
+    def counted(self: Sync, path: str) -> bool:
+        nonlocal looks
+        looks += 1
+        return on_disk(self, path)
+
+    monkeypatch.setattr(Sync, "_on_disk", counted)
+    report = sync.scan()
+    assert (report.moved, report.aliases, report.new) == (folders, 300 - folders, 0)
+    assert set(live(store).values()) == ids
+    assert looks < 10 * 300 * max(1, min(folders, MOST_ORIGINS) // 10)
+    assert sync.scan().changed is False
 
 
 def test_an_alias_whose_first_file_changes_stands_for_itself(sync: Sync, store: Index, aged: Write) -> None:

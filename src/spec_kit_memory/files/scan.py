@@ -394,7 +394,7 @@ class Sync(SingleFiles):
         except Exception:  # writing each file alone shows which one failed, and why
             if not written_now:
                 raise
-            scan.moved.difference_update(put.origin for put in done)
+            scan.take_back_moves([put.origin for put in done])
             done = []
         written = {put.ready.file.path for put in done}
         for put in done:
@@ -508,13 +508,12 @@ class Sync(SingleFiles):
         """
         if stored is not None:
             return stored.presence is Presence.FORGOTTEN and _same_text(stored, entry)
-        paths = scan.alike(entry.fingerprint) if entry.fingerprint else ()
-        rows = ((path, scan.stored[path]) for path in paths if owner_of(path) == entry.owner)
-        name = PurePosixPath(entry.path).name
-        return any(
-            row.presence is Presence.FORGOTTEN
-            and (row.spec_folder == entry.spec_folder or (PurePosixPath(path).name == name and not self._on_disk(path)))
-            for path, row in rows
+        if not entry.fingerprint:
+            return False
+        forgotten = scan.forgotten(entry.fingerprint)
+        namesakes = forgotten.by_name.get((entry.owner, PurePosixPath(entry.path).name), ())
+        return (entry.owner, entry.spec_folder) in forgotten.folders or any(
+            not self._on_disk(path) for path in namesakes
         )
 
     def _vanish_missing(self, scan: ScanState) -> None:

@@ -15,10 +15,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from itertools import islice
+from pathlib import PurePosixPath
 from typing import TypeVar
 
 from spec_kit_memory.answers import FileWarning
-from spec_kit_memory.core.memory import CHAT, Change, Entry, Presence, Stamp
+from spec_kit_memory.core.memory import CHAT, Change, Entry, Presence, Stamp, owner_of
 from spec_kit_memory.files.discover import MemoryFile
 from spec_kit_memory.files.index_entry import Parsed
 from spec_kit_memory.index.contract import BadFile, PutResult, Stored
@@ -27,6 +29,9 @@ SAME_MTIME_NS = 1_000_000_000
 RACY_NS = 2_000_000_000  # a file this fresh when it was read may have changed again in the same tick of its clock
 BATCH_FILES = 100  # more of them in one transaction are hardly faster
 BATCH_BYTES = 1_000_000  # of text that is read and waits to be written
+# How many memories with one text are considered as the origin of a moved file. Thousands of equal files that were all
+# renamed would otherwise be compared each with each.
+MOST_ORIGINS = 100
 HOLD_SECONDS = 0.05  # longer ones noticeably delayed searches, which record their results
 Item = TypeVar("Item")
 
@@ -131,6 +136,16 @@ class IndexedFile:
         return self.result.released if self.result else ()
 
 
+class ForgottenTexts:
+    """Where one text was deleted on request, by owner."""
+
+    def __init__(self, folders: Mapping[str, str | None]) -> None:
+        self.folders = {(owner_of(path), folder) for path, folder in folders.items()}
+        self.by_name: dict[tuple[str | None, str], list[str]] = {}
+        for path in folders:
+            self.by_name.setdefault((owner_of(path), PurePosixPath(path).name), []).append(path)
+
+
 @dataclass
 class ScanState:
     """The state of one scan: what is stored, what was found, and what remains to be done."""
@@ -152,6 +167,8 @@ class ScanState:
     # Finds rows outside a limited scan; None: `stored` is complete.
     lookup: Callable[[str], Mapping[str, Stored]] | None = None
     looked_up: dict[str, list[str]] = field(default_factory=dict)
+    origins: dict[str, dict[str, None]] = field(default_factory=dict)  # by text, in order
+    inherited: dict[int, bool] = field(default_factory=dict)  # by memory: does another file have its text?
 
     def __post_init__(self) -> None:
         self.ids = {path: row.memory_id for path, row in self.stored.items() if row.presence is Presence.LIVE}
@@ -172,6 +189,37 @@ class ScanState:
             self.looked_up[key] = list(rows)
             self.stored = rows | self.stored
         return self.looked_up[key]
+
+    def movable(self, key: str) -> Sequence[str]:
+        """The stored paths with that text which a moved file may come from: of memories whose file was not found."""
+        if key not in self.origins:
+            self.origins[key] = {
+                path: None
+                for path in self.alike(key)
+                if not self.stored[path].alias
+                and self.stored[path].presence is not Presence.FORGOTTEN
+                and path not in self.files
+            }
+        paths = self.origins[key]
+        for path in [path for path in islice(paths, MOST_ORIGINS) if path in self.moved]:
+            del paths[path]
+        return list(islice(paths, MOST_ORIGINS))
+
+    def take_back_moves(self, origins: Collection[str | None]) -> None:
+        self.moved.difference_update(origin for origin in origins if origin)
+        self.origins.clear()
+
+    def forgotten(self, key: str) -> ForgottenTexts:
+        if key not in self._forgotten:
+            rows = {path: self.stored[path] for path in self.alike(key)}
+            self._forgotten[key] = ForgottenTexts(
+                {path: row.spec_folder for path, row in rows.items() if row.presence is Presence.FORGOTTEN}
+            )
+        return self._forgotten[key]
+
+    @cached_property
+    def _forgotten(self) -> dict[str, ForgottenTexts]:
+        return {}
 
     @cached_property
     def _by_text(self) -> dict[str, list[str]]:

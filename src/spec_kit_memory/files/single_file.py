@@ -186,7 +186,7 @@ class SingleFiles:
     def _moved_from(self, scan: ScanState, entry: Entry) -> str | None:
         """The stored path whose file was moved here: it has the same text, and its file is gone."""
         keys = dict.fromkeys((entry.raw_hash, entry.fingerprint))
-        paths = dict.fromkeys(path for key in keys if key for path in scan.alike(key))
+        paths = dict.fromkeys(path for key in keys if key for path in scan.movable(key))
         candidates = [path for path in paths if self._can_have_moved(scan, path, entry)]
         name = PurePosixPath(entry.path).name
 
@@ -202,8 +202,6 @@ class SingleFiles:
 
     def _can_have_moved(self, scan: ScanState, path: str, entry: Entry) -> bool:
         row = scan.stored[path]
-        if row.alias or row.presence is Presence.FORGOTTEN or path in scan.moved or path in scan.files:
-            return False
         if owner_of(path) != entry.owner:
             return False  # a memory never changes its owner
         if not entry.fingerprint and PurePosixPath(path).name != PurePosixPath(entry.path).name:
@@ -211,11 +209,13 @@ class SingleFiles:
         if self._on_disk(path):
             return False
         # If a second file has the same text, it takes over the memory.
-        others = scan.alike(row.fingerprint) if row.fingerprint else ()
-        return not any(
-            scan.stored[other].alias and scan.stored[other].memory_id == row.memory_id and self._on_disk(other)
-            for other in others
-        )
+        if row.memory_id not in scan.inherited:
+            others = scan.alike(row.fingerprint) if row.fingerprint else ()
+            scan.inherited[row.memory_id] = any(
+                scan.stored[other].alias and scan.stored[other].memory_id == row.memory_id and self._on_disk(other)
+                for other in others
+            )
+        return not scan.inherited[row.memory_id]
 
     def _alike(self, key: str) -> dict[str, Stored]:
         return self._store.documents.stored(alike=key)
