@@ -242,6 +242,15 @@ def test_a_second_handshake_is_left_to_the_sdk() -> None:
     assert answers.answer(line(DISCOVER)) == (None, True)
 
 
+def test_two_requests_with_one_id_both_get_their_own_answer(root: Path) -> None:
+    """The first is left to the SDK; had the second been answered early, the wrong one of two answers would be dropped."""
+    process = started(root)
+    say(process, {**INITIALIZE, "jsonrpc": "1.0"}, INITIALIZE, INITIALIZED, LIST)
+    heard = [hear(process.stdout) for _ in range(3)]
+    assert sorted(("error" in answer, answer["id"]) for answer in heard) == [(False, 1), (False, 2), (True, 1)]
+    assert ended(process) == []
+
+
 def test_an_unknown_version_is_answered_with_the_newest_there_is() -> None:
     params = {**INITIALIZE["params"], "protocolVersion": "2099-01-01"}  # type: ignore[dict-item]
     answer, _ = FirstAnswers(lean=False).answer(line({**INITIALIZE, "params": params}))

@@ -61,15 +61,16 @@ class FirstAnswers:
         request, method, params = message["id"], message["method"], message.get("params")
         opening = self.is_open
         if opening and method == "server/discover" and (body := self._discovered(params)):
-            return f'{{"jsonrpc":"2.0","id":{json.dumps(request)},{body}}}\n'.encode(), False
+            return _message(request, body), False
         key = self._key(method, params)
         if key is None:
             if opening:
                 # Any request with the newer era's version chooses that; otherwise the SDK decides.
                 self._version = self._modern if self._names_modern(params) else "unknown"
+            elif method == "initialize":
+                self._version = "unknown"  # a second handshake may choose another version
             return None, True
-        text = f'{{"jsonrpc":"2.0","id":{json.dumps(request)},"result":{self._results[self._places[key]]}}}\n'
-        return text.encode("utf-8"), True
+        return _message(request, f'"result":{self._results[self._places[key]]}'), True
 
     def _discovered(self, params: object) -> str | None:
         """The body of the answer to a discovery: our versions, or the SDK's error for one that it would refuse."""
@@ -88,7 +89,7 @@ class FirstAnswers:
             error = {"code": INVALID, "message": "Invalid request parameters", "data": ""}
         else:
             return f'"result":{self._results[self._places["server/discover"]]}'
-        return f'"error":{json.dumps(error)}'
+        return f'"error":{_json(error)}'
 
     def _key(self, method: object, params: object) -> str | None:
         """The key of the prepared answer to a request of the common form; None leaves it to the SDK."""
@@ -131,6 +132,7 @@ class Front:
         self.parent = os.getppid()  # read before the imports: the parent may exit during them
         self._answers = FirstAnswers(lean=lean)
         self._pending: list[bytes] = []  # lines that the SDK has not seen
+        self._left: set[str] = set()  # ids, as JSON, of the requests that only the SDK will answer
         # Both map request ids, as JSON, to counts, because a client may reuse an id.
         self._answered: dict[str, int] = {}  # answered here; the SDK's answer will be dropped
         self._open: dict[str, int] = {}  # passed to the SDK and not answered yet
@@ -179,13 +181,18 @@ class Front:
 
     def _handle(self, line: bytes) -> None:
         answer, needs_server = self._answers.answer(line)
+        key = _request_key(line.decode("utf-8", "replace"), answer=False)
+        if needs_server and key in self._left:
+            answer = None  # an id that is still in use: its two answers from the SDK could not be told apart
         if answer is not None:
             self._send(answer)
             self._first.set()
         if needs_server:
             self._pending.append(line)
             if answer is not None:
-                _count(self._answered, _request_key(line.decode("utf-8", "replace"), answer=False))
+                _count(self._answered, key)
+            elif key:
+                self._left.add(key)
 
     def _send(self, data: bytes) -> None:
         view = memoryview(data)
@@ -238,6 +245,15 @@ class Front:
     def _wait_for_answers(self) -> None:
         with self._all_answered:
             self._all_answered.wait_for(lambda: not self._open, timeout=LAST_ANSWERS_SECONDS)
+
+
+def _message(request: object, body: str) -> bytes:
+    """A response line as the SDK writes it."""
+    return f'{{"jsonrpc":"2.0","id":{_json(request)},{body}}}\n'.encode()
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _count(requests: dict[str, int], key: str) -> None:
