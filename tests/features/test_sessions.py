@@ -8,6 +8,7 @@ import pytest
 
 from spec_kit_memory.core.memory import State
 from spec_kit_memory.errors import SpecKitMemoryError
+from spec_kit_memory.features import sessions
 from spec_kit_memory.settings import Triggers
 from spec_kit_memory.workspace import Workspace
 from tests.features.conftest import Place
@@ -330,3 +331,26 @@ def test_any_prompt_is_answered(place: Place, prompt: str) -> None:
         assert place.open().triggers(prompt, session_id="s").matches == ()
     except SpecKitMemoryError as error:
         pytest.fail(f"{error.code} {error.message}")
+
+
+def test_two_processes_in_one_session_do_not_forget_what_the_other_sent(place: Place) -> None:
+    """A host may run its hooks for the start and for the first prompt at the same time."""
+    place.write("constitutional/house.md", "# House rules\n\nNever commit to main.\n")
+    place.memory("rate", f"# Rate\n\n{PLAIN}", trigger_phrases=phrases("rate limit"))
+    prompt_hook, start_hook = place.open(model="none"), place.open(model="none")
+    turn = sessions._Turn(prompt_hook._runtime, "s", None, None)
+    assert "Never commit to main." in start_hook.context(session_id="s").text
+    turn.attend([], {}, limit=3)
+    assert prompt_hook.search("paragraph", session_id="s").constitutional == ()
+    assert prompt_hook.search("paragraph", session_id="another").constitutional != ()
+    assert prompt_hook.session("s").turn == 1
+
+
+def test_a_save_in_a_session_keeps_the_turns_of_another_process(place: Place) -> None:
+    place.memory("rate", f"# Rate\n\n{PLAIN}", trigger_phrases=phrases("rate limit"))
+    workspace, other = place.open(model="none"), place.open(model="none")
+    turn = sessions._Turn(workspace._runtime, "s", None, None)
+    for _ in range(3):
+        other.triggers("the rate limit", session_id="s")
+    turn.attend([], {}, limit=3)
+    assert workspace.session("s").turn == 4

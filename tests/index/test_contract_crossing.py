@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from uuid import uuid4
 
@@ -126,6 +126,7 @@ TRIALS: dict[str, list[Trial]] = {
     "Record.is_committed": [lambda s: s.record.is_committed(OPERATION.id)],
     "Record.session": [lambda s: s.record.session("s")],
     "Record.put_session": [lambda s: s.record.put_session(Session(id="s", turn=9), NOON)],
+    "Record.change_session": [lambda s: s.record.change_session("s", lambda found: replace(found, turn=9), NOON)],
     "Vectors.use_model": [lambda s: s.vectors.use_model("another-model", 4, "others")],
     "Vectors.work": [lambda s: s.vectors.work(9)],
     "Vectors.put": [lambda s: s.vectors.put({sha(SECRET): (vector(0.0, 1.0, 0.0), b"x")})],

@@ -341,6 +341,14 @@ def test_a_session_comes_back_as_it_was(store: Index) -> None:
     assert store.record.session("s2") is None
 
 
+def test_a_session_is_changed_from_what_is_stored_and_made_if_there_is_none(store: Index) -> None:
+    store.record.change_session("s1", lambda found: replace(found, turn=found.turn + 1), NOON)
+    assert store.record.session("s1") == Session("s1", turn=1, seen_at=NOON)
+    store.record.put_session(Session("s1", turn=4, sent=frozenset({"h"})), NOON)
+    store.record.change_session("s1", lambda found: replace(found, sent=found.sent | {"i"}), NOON)
+    assert store.record.session("s1") == Session("s1", turn=4, sent=frozenset({"h", "i"}), seen_at=NOON)
+
+
 def test_bad_files_are_reported_until_they_are_mended(store: Index) -> None:
     store.documents.scanned(bad=[BadFile("memory/x.md", "E012", "no text", NOON)])
     assert store.care.bad_files() == [BadFile("memory/x.md", "E012", "no text", NOON)]

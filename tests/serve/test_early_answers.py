@@ -199,7 +199,8 @@ async def sdk_answers(sent: list[bytes]) -> list[str]:
 
     async def hear() -> None:
         async for sent_back in from_server:
-            heard.append(sent_back.message.model_dump_json(by_alias=True, exclude_unset=True) + "\n")
+            text = sent_back.message.model_dump_json(by_alias=True, exclude_unset=True)
+            heard.append(f"{text}\n")
 
     async with from_server, anyio.create_task_group() as group:
         group.start_soon(hear)

@@ -243,7 +243,7 @@ def test_a_second_handshake_is_left_to_the_sdk() -> None:
 
 
 def test_two_requests_with_one_id_both_get_their_own_answer(root: Path) -> None:
-    """The first is left to the SDK; had the second been answered early, the wrong one of two answers would be dropped."""
+    """The first is left to the SDK. Were the second answered early, the wrong one of two answers would be dropped."""
     process = started(root)
     say(process, {**INITIALIZE, "jsonrpc": "1.0"}, INITIALIZE, INITIALIZED, LIST)
     heard = [hear(process.stdout) for _ in range(3)]

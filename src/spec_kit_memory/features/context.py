@@ -156,7 +156,7 @@ def _loading(runtime: Runtime, prompt: str | None, session_id: str | None) -> st
         return choice or "ask"
     session = sessions.open_session(runtime, session_id)
     if choice and choice != session.loading:
-        sessions.keep_session(runtime, replace(session, loading=choice))
+        sessions.choose_loading(runtime, session_id, choice)
     return choice or session.loading
 
 

@@ -428,7 +428,7 @@ def _metadata(
 def _session_saved(runtime: Runtime, session_id: str | None) -> None:
     session_id = session_id or runtime.caller.session
     if session_id:
-        sessions.keep_session(runtime, attention.saved(sessions.open_session(runtime, session_id)))
+        sessions.change_session(runtime, session_id, attention.saved)
 
 
 def _after(runtime: Runtime, answer: SaveAnswer, path: Path, result: PutResult) -> SaveAnswer:

@@ -10,7 +10,7 @@ import hashlib
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 
 from spec_kit_memory.advice import Advice, advise, finding, outcome
@@ -58,10 +58,13 @@ def open_session(runtime: Runtime, session_id: str) -> Session:
 
 def remember_shown(runtime: Runtime, session_id: str, memory_ids: Sequence[int], hashes: Iterable[str]) -> None:
     """Make the listed memories HOT for this session, and mark the sent passages so that they are not sent again."""
-    session = open_session(runtime, session_id)
     tiers = {memory.id: memory.tier for memory in runtime.store.documents.many(list(memory_ids))}
-    session = attention.attend(session, dict.fromkeys(memory_ids, attention.HOT_FROM), tiers=tiers, via="listed")
-    keep_session(runtime, with_sent(session, hashes))
+    listed, sent = dict.fromkeys(memory_ids, attention.HOT_FROM), frozenset(hashes)
+
+    def shown(session: Session) -> Session:
+        return with_sent(attention.attend(session, listed, tiers=tiers, via="listed"), sent)
+
+    change_session(runtime, session_id, shown)
 
 
 def sent_to(runtime: Runtime, session_id: str | None) -> frozenset[str]:
@@ -117,12 +120,18 @@ def with_sent(session: Session, hashes: Iterable[str]) -> Session:
     return replace(session, sent=sent if len(sent) <= MOST_SENT else new)
 
 
-def keep_session(runtime: Runtime, session: Session) -> None:
-    """Write the session; a failure is logged, and the answer is given with the older session."""
+def change_session(runtime: Runtime, session_id: str, change: Callable[[Session], Session]) -> None:
+    """Change the stored session, which another process may have changed since it was read here; a failure is logged,
+    and the answer is given nevertheless."""
     try:
-        runtime.store.record.put_session(session, runtime.now())
+        runtime.store.record.change_session(session_id, change, runtime.now())
     except (DatabaseBusy, DatabaseUnusable) as error:
-        logger.warning("session %s was not kept: %s %s", session.id, error.code, error.message)
+        logger.warning("session %s was not kept: %s %s", session_id, error.code, error.message)
+
+
+def choose_loading(runtime: Runtime, session_id: str, loading: str) -> None:
+    """Remember whether the session wants memories to be loaded."""
+    change_session(runtime, session_id, lambda session: replace(session, loading=loading))
 
 
 def session(runtime: Runtime, request: SessionRequest) -> SessionAnswer:
@@ -131,8 +140,11 @@ def session(runtime: Runtime, request: SessionRequest) -> SessionAnswer:
     current = open_session(runtime, request.session_id)
     if request.anew and current.sent:
         own = _event_prefix(request.event) if request.event else " "
-        current = replace(current, sent=frozenset(mark for mark in current.sent if mark.startswith(own)))
-        keep_session(runtime, current)
+
+        def begun_anew(session: Session) -> Session:
+            return replace(session, sent=frozenset(mark for mark in session.sent if mark.startswith(own)))
+
+        change_session(runtime, request.session_id, begun_anew)
     memories = {
         memory.id: memory
         for memory in runtime.store.documents.many([activation.memory_id for activation in current.attention])
@@ -192,7 +204,7 @@ def triggers(runtime: Runtime, request: TriggersRequest) -> TriggerAnswer:
         if turn.save_due and not any(s.kind == "save" for s in suggested):
             suggested.append(Suggestion(kind="save", phrase=finding("turns-without-save", count=turn.unsaved_turns)))
     elif session_id and loading:
-        keep_session(runtime, replace(open_session(runtime, session_id), loading=loading))
+        choose_loading(runtime, session_id, loading)
     hidden = len(matches) - len(first_matches)
     hints = [advise("raise-limit", count=hidden)] if hidden else []
     held_back = sorted(memories.keys() - {match.memory_id for match in matches})
@@ -252,11 +264,17 @@ class _Turn:
 
     def __init__(self, runtime: Runtime, session_id: str, turn_number: int | None, loading: str | None) -> None:
         self._runtime = runtime
-        session = attention.next_turn(open_session(runtime, session_id), turn_number=turn_number)
-        self.session = replace(session, loading=loading or session.loading)
+        self._turn_number = turn_number
+        self._loading = loading
+        self._before = open_session(runtime, session_id)
+        self.session = self._begun(self._before)
         self.save_due = attention.save_due(self.session, interval=runtime.settings.triggers.auto_save_interval)
         self._tiers: dict[int, Tier] = {}
         self._titles: dict[int, str] = {}
+
+    def _begun(self, session: Session) -> Session:
+        session = attention.next_turn(session, turn_number=self._turn_number)
+        return replace(session, loading=self._loading or session.loading)
 
     @property
     def unsaved_turns(self) -> int:
@@ -273,19 +291,25 @@ class _Turn:
             for memory in self._runtime.store.documents.many([i for i in attended if i not in memories_by_id])
         }
         # Deleted memories are removed from working memory.
-        self.session = attention.forget(self.session, [i for i in attended if i not in memories_by_id])
+        deleted_ids = [i for i in attended if i not in memories_by_id]
         self._tiers = {memory.id: memory.tier for memory in memories_by_id.values()}
         self._titles = {memory.id: memory.title for memory in memories_by_id.values()}
-        session = attention.attend(self.session, {match.memory_id: 1.0 for match in shown_matches}, tiers=self._tiers)
-        self.session = attention.attend(
-            session, {memory.id: power for memory, power in near}, tiers=self._tiers, via="link"
-        )
+
+        def attentive(session: Session) -> Session:
+            session = attention.forget(session, deleted_ids)
+            session = attention.attend(session, {match.memory_id: 1.0 for match in shown_matches}, tiers=self._tiers)
+            return attention.attend(
+                session, {memory.id: power for memory, power in near}, tiers=self._tiers, via="link"
+            )
+
+        self.session = attentive(self.session)
         left = attention.strengths(self.session, tiers=self._tiers)
         brought_up = [(match, memories_by_id[match.memory_id]) for match in shown_matches] + [
             (None, memory) for memory, _ in near
         ]
         rows = [self._with_content(_row(match, memory), memory, left) for match, memory in brought_up]
-        keep_session(self._runtime, self.session)
+        sent = self.session.sent - self._before.sent
+        change_session(self._runtime, self.session.id, lambda stored: with_sent(attentive(self._begun(stored)), sent))
         return rows
 
     def summary(self) -> SessionTurn:

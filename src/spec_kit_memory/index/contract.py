@@ -525,6 +525,11 @@ class Record(Protocol):
     def session(self, session_id: str) -> Session | None: ...
     def put_session(self, session: Session, at: datetime) -> None: ...
 
+    def change_session(self, session_id: str, change: Callable[[Session], Session], at: datetime) -> None:
+        """Store what `change` makes of a session (a new one, if there is none), in one transaction: a host's hooks and
+        its server work on one session at the same time."""
+        ...
+
 
 class Vectors(Protocol):
     """Vectors of passages by the hash of their words; always of one model."""

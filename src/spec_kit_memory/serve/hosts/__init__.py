@@ -85,7 +85,8 @@ def install(
     backups: list[Path] = []
     if apply and (changes or shared):
         shared_folders = {folder for record in _other_records(host, place) for folder in record.folders}
-        backups = _apply(changes, _new_record(record, changes, shared, made_folders=shared_folders))
+        new_record = _new_record(record, changes, shared, made_folders=shared_folders)
+        backups = _apply(changes, new_record, record)
         undo = f"skm uninstall {host}" + (" --scope user" if place.scope == "user" else "")
         next_step = "" if url else f", then try {chosen.commands}"
         hints.append(f"Restart {chosen.title}{next_step}. `{undo}` undoes this.")
@@ -291,8 +292,11 @@ def _own_folders(changes: list[FileEdit]) -> Iterator[Path]:
 # --- applying ------------------------------------------------------------------------------------
 
 
-def _apply(changes: list[FileEdit], remembered: InstallRecord | None) -> list[Path]:
-    """Write all files or none: every new and former text is on disk before the first file is replaced."""
+def _apply(
+    changes: list[FileEdit], remembered: InstallRecord | None, former: InstallRecord | None = None
+) -> list[Path]:
+    """Write all files or none: every new and former text is on disk before the first file is replaced. `remembered` is
+    the record of these changes, `former` the one before them."""
     _check_unchanged(changes)
     begun: list[_Writing] = []
     created: list[Place] = []
@@ -311,6 +315,9 @@ def _apply(changes: list[FileEdit], remembered: InstallRecord | None) -> list[Pa
             with suppress(OSError):  # one that is not empty is needed
                 for folder in reversed(created):
                     filesystem.remove_folder(folder)
+            if remembered is not None:
+                with suppress(OSError):
+                    _take_back(remembered, former)
             if not isinstance(error, OSError):
                 raise
             raise AccessDenied(
@@ -318,6 +325,16 @@ def _apply(changes: list[FileEdit], remembered: InstallRecord | None) -> list[Pa
                 hint="Check who may write there.",
             ) from error
     return backups
+
+
+def _take_back(remembered: InstallRecord, former: InstallRecord | None) -> None:
+    """Undo the record of changes that were not made."""
+    install_record.forget(remembered)
+    if former is not None and former.files:
+        install_record.write(former)
+    else:
+        own = remembered.folder.parents
+        install_record.remove_empty(folder for folder in remembered.folders if folder in own)
 
 
 @dataclass(frozen=True, slots=True)
