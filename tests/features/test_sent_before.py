@@ -142,3 +142,32 @@ def test_a_text_that_a_trigger_sent_in_part_is_sent_by_a_search(place: Place) ->
     assert "Matter 299" not in row["content"]
     result = first(workspace.search("matter 299 of the signed key drawer 299", session_id="s"))
     assert "Matter 299" in "".join([result.text, *(passage.text for passage in result.passages)])
+
+
+def test_a_rule_that_the_session_was_told_is_named_where_a_search_finds_it(place: Place) -> None:
+    place.write("constitutional/house.md", "# House rules\n\nNever commit to main.\n")
+    place.memory("tokens", TOKENS)
+    workspace = place.open()
+    assert "Never commit to main." in workspace.context(session_id="s").text
+    found = first(workspace.search("commit to main", session_id="s"))
+    assert (found.title, found.text, found.already_sent) == ("House rules", "", True)
+    assert "Never commit to main." in first(workspace.search("commit to main", session_id="s", dedup=False)).text
+    assert "Never commit to main." in first(workspace.search("commit to main", session_id="another")).text
+
+
+def test_a_rule_of_which_only_headings_were_told_is_quoted_where_a_search_finds_it(place: Place) -> None:
+    parts = "\n\n".join(f"## Part {n}\n\n" + f"The rule of part {n} says a lot. " * 30 for n in range(12))
+    place.write("constitutional/house.md", f"# House rules\n\n{parts}\n")
+    place.memory("tokens", TOKENS)
+    workspace = place.open()
+    assert "says a lot" not in workspace.context(session_id="s").text
+    assert "says a lot" in first(workspace.search("the rule of part 7", session_id="s")).text
+
+
+def test_a_rule_that_a_search_put_above_its_results_is_named_where_another_finds_it(place: Place) -> None:
+    place.write("constitutional/house.md", "# House rules\n\nNever commit to main.\n")
+    place.memory("tokens", TOKENS)
+    workspace = place.open()
+    (rule,) = workspace.search("access tokens", session_id="s", limit=1).constitutional
+    assert rule.text
+    assert first(workspace.search("commit to main", session_id="s")).already_sent

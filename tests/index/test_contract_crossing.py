@@ -173,6 +173,7 @@ NO_CROSSING = {
     "Index.bulk": "changes how the next writes are synced",
     "Index.unmoved": "tells whether reads hang together",
     "Index.steady": "changes how the next reads hang together",
+    "Index.frozen": "changes how the next matches hang together",
     "Index.hurried": "changes how long the next writes wait",
 }
 # A handle with a scope has these for the program itself, which uses them on the whole workspace only.

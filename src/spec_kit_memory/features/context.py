@@ -182,6 +182,8 @@ def _rules(runtime: Runtime, page: _Page, prompt: str, budget: int, already_sent
     # Memories that the prompt triggers have their own part below.
     named_ids = page.name("Also: ", [rules[id_] for id_ in ruled.named if id_ not in triggered])
     marks = [sessions.rule_mark(rules[id_], text=True) for id_ in shown_ids]
+    for id_, text in ruled.shown:
+        marks += sessions.marks_of_whole_rule(runtime, rules[id_], text) if id_ in shown_ids else []
     return marks + [sessions.rule_mark(memory, text=False) for memory in named_ids]
 
 

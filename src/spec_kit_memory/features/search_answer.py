@@ -94,7 +94,8 @@ def _packed(runtime: Runtime, request: Request, ranking: Ranking) -> SearchAnswe
         if by_passage
         else builder.results(candidates[: request.limit], frame.room)
     )
-    builder.remember(list(dict.fromkeys(result.id for result in results)), _rule_marks(runtime, shown_rules.rules))
+    marks = _rule_marks(runtime, shown_rules.rules, lines=request.session_id is not None)
+    builder.remember(list(dict.fromkeys(result.id for result in results)), marks)
     cards, results = builder.contiguity(results)
     hints = _hints(request, ranking, results, found_count=len(candidates))
     if not results and not candidates:
@@ -189,10 +190,14 @@ def _rules(runtime: Runtime, request: Request, budget: int, *, without: Set[int]
     return _ShownRules((*with_text, *(named_rules[id_] for id_ in ruled.named)), ruled.unnamed)
 
 
-def _rule_marks(runtime: Runtime, rules: Sequence[Rule]) -> list[str]:
-    """Marks for the rules in an answer, so that a session gets each rule once."""
+def _rule_marks(runtime: Runtime, rules: Sequence[Rule], *, lines: bool = False) -> list[str]:
+    """Marks for the rules in an answer, so that a session gets each rule once; with `lines` as a result, too."""
     memories = {memory.id: memory for memory in runtime.rules()} if rules else {}
-    return [sessions.rule_mark(memories[rule.id], text=bool(rule.text)) for rule in rules if rule.id in memories]
+    known = [(memories[rule.id], rule.text) for rule in rules if rule.id in memories]
+    marks = [sessions.rule_mark(memory, text=bool(text)) for memory, text in known]
+    for memory, text in known if lines else ():
+        marks += sessions.marks_of_whole_rule(runtime, memory, text) if text else []
+    return marks
 
 
 def _body(document: Document) -> str:

@@ -98,6 +98,12 @@ def rule_mark(rule: Memory, *, text: bool) -> str:
     return f"rule:{rule.content_hash[:16]}:{'text' if text else 'name'}"
 
 
+def marks_of_whole_rule(runtime: Runtime, rule: Memory, shown: str) -> list[str]:
+    """The marks for its lines if the whole text was sent, so that a search in this session does not send it again."""
+    text = runtime.store.documents.text(rule.id)
+    return _mark_of_beginning(rule, text, shown) if shown == body(text) else []
+
+
 def is_due(rule: Memory, sent_rules: Set[str], *, triggered: bool) -> bool:
     """Must a rule be sent now? If its title alone was sent before, only if the prompt triggers it."""
     if rule_mark(rule, text=True) in sent_rules:
