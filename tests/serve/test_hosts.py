@@ -443,27 +443,6 @@ def test_a_file_that_cannot_be_written_leaves_all_others_as_they_were(root: Path
     assert everything(root) == before
 
 
-def test_an_install_that_failed_leaves_no_record_and_keeps_an_older_one(root: Path, home: Path) -> None:
-    (root / ".claude").write_text("not a folder")
-    before = everything(home)
-    with pytest.raises(AccessDenied):
-        hosts.install("claude-code", root=root, apply=True)
-    assert everything(home) == before
-    (root / ".claude").unlink()
-    (root / ".mcp.json").write_text("{ }\n")
-    hosts.install("claude-code", root=root, apply=True)
-    connected = everything(home)
-    shutil.rmtree(root / ".claude")
-    (root / ".claude").write_text("not a folder")
-    with pytest.raises(AccessDenied):
-        hosts.install("claude-code", root=root, apply=True)
-    assert everything(home) == connected
-    (root / ".claude").unlink()
-    hosts.uninstall("claude-code", root=root, apply=True)
-    assert (root / ".mcp.json").read_text() == "{ }\n"
-    assert everything(home) == before
-
-
 def test_a_file_that_nobody_may_write_is_left_alone(root: Path) -> None:
     path = root / ".mcp.json"
     path.write_text("{}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from spec_kit_memory.core import jsonc
-from spec_kit_memory.errors import Invalid
+from spec_kit_memory.errors import AccessDenied, Invalid
 from spec_kit_memory.serve import hosts
 from spec_kit_memory.serve.hosts import toml
 from spec_kit_memory.serve.hosts.formats import HOSTS
@@ -214,3 +215,24 @@ def test_an_uninstall_says_whether_there_was_anything_to_undo(host: str, root: P
     assert hosts.uninstall(host, root=root).summary == f"{title} is not connected; nothing to change"
     hosts.install(host, root=root, apply=True)
     assert hosts.uninstall(host, root=root, apply=True).summary.startswith(f"{title} is no longer connected: ")
+
+
+def test_an_install_that_failed_leaves_no_record_and_keeps_an_older_one(root: Path, home: Path) -> None:
+    (root / ".claude").write_text("not a folder")
+    before = everything(home)
+    with pytest.raises(AccessDenied):
+        hosts.install("claude-code", root=root, apply=True)
+    assert everything(home) == before
+    (root / ".claude").unlink()
+    (root / ".mcp.json").write_text("{ }\n")
+    hosts.install("claude-code", root=root, apply=True)
+    connected = everything(home)
+    shutil.rmtree(root / ".claude")
+    (root / ".claude").write_text("not a folder")
+    with pytest.raises(AccessDenied):
+        hosts.install("claude-code", root=root, apply=True)
+    assert everything(home) == connected
+    (root / ".claude").unlink()
+    hosts.uninstall("claude-code", root=root, apply=True)
+    assert (root / ".mcp.json").read_text() == "{ }\n"
+    assert everything(home) == before
