@@ -69,7 +69,7 @@ def _orphaned_link(workspace: Workspace, place: Place) -> None:
 
 
 def _old_session(workspace: Workspace, place: Place) -> None:
-    workspace._runtime.store.record.put_session(Session("old"), place.clock() - timedelta(days=31))
+    workspace._runtime.store.record.change_session("old", lambda _: Session("old"), place.clock() - timedelta(days=31))
 
 
 def _lost_passages(workspace: Workspace, place: Place) -> None:

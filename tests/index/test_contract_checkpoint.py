@@ -64,8 +64,10 @@ def lively(store: Index) -> None:
     store.record.put_link(Link(0, 1, 3, Relation.CAUSED, 0.7, "seen"), BY_USER)
     store.record.amend(3, BY_USER, vouched=True)
     store.record.amend(3, BY_USER, outdated=True)
-    store.record.put_session(
-        Session("s1", turn=2, attention=(Attention(1, 0.8, 1), Attention(3, 0.4, 2)), sent=frozenset("h")), NOON
+    store.record.change_session(
+        "s1",
+        lambda _: Session("s1", turn=2, attention=(Attention(1, 0.8, 1), Attention(3, 0.4, 2)), sent=frozenset("h")),
+        NOON,
     )
 
 
@@ -89,7 +91,7 @@ def test_everything_comes_back_after_anything_happened(store: Index) -> None:
     store.documents.put(entry("specs/003-c/memory/new.md", "new fox", spec_folder="003-c"), change(minutes=3))
     store.record.amend(3, change(minutes=4), overrides={"tier": Tier.DEPRECATED})
     store.documents.vanish("chat://c1", change(minutes=4))
-    store.record.put_session(Session("s1", turn=9), NOON + timedelta(days=1))
+    store.record.change_session("s1", lambda _: Session("s1", turn=9), NOON + timedelta(days=1))
     embed_all(store)
     done = store.care.restore(before, change(minutes=9), clear=True, where=Filter())
     assert (done["restored"], done["removed"]) == (4, 1)

@@ -125,7 +125,6 @@ TRIALS: dict[str, list[Trial]] = {
     "Record.ledger": [lambda s: list(s.record.ledger()), lambda s: list(s.record.ledger(last=True))],
     "Record.is_committed": [lambda s: s.record.is_committed(OPERATION.id)],
     "Record.session": [lambda s: s.record.session("s")],
-    "Record.put_session": [lambda s: s.record.put_session(Session(id="s", turn=9), NOON)],
     "Record.change_session": [lambda s: s.record.change_session("s", lambda found: replace(found, turn=9), NOON)],
     "Vectors.use_model": [lambda s: s.vectors.use_model("another-model", 4, "others")],
     "Vectors.work": [lambda s: s.vectors.work(9)],
@@ -251,7 +250,7 @@ def filled(store: Index) -> Index:
     store.documents.scanned(bad=[BadFile("memory/users/ana/bad.md", "E012", "bad zebra", NOON)])
     embed_all(store)
     store.record.put_link(Link(0, 1, 2, Relation.CAUSED), BY_USER)
-    store.record.put_session(Session(id="s", turn=3), NOON)
+    store.record.change_session("s", lambda _: Session("s", turn=3), NOON)
     store.record.use({1: 2.0}, NOON)
     if store.state_files is not None:
         with store.state_files.writing("checkpoint", "one") as write:

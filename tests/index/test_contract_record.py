@@ -75,7 +75,7 @@ def test_a_change_leaves_one_entry_in_each_record_and_a_new_generation(store: In
 NO_MUTATIONS: dict[str, Callable[[Index], object]] = {
     "use": lambda s: s.record.use({1: 1.0, 999: 1.0}, NOON),
     "stamps": lambda s: s.documents.scanned({"memory/a.md": Stamp(1, 1, 1)}),
-    "session": lambda s: s.record.put_session(Session("s"), NOON),
+    "session": lambda s: s.record.change_session("s", lambda _: Session("s"), NOON),
     "bad file": lambda s: s.documents.scanned(bad=[BadFile("memory/x.md", "E012", "no text", NOON)]),
     "reading": lambda s: (
         s.documents.find(),
@@ -331,7 +331,7 @@ def test_a_session_comes_back_as_it_was(store: Index) -> None:
     given = Session(
         "s1", turn=4, loading="auto", last_save_turn=2, attention=(Attention(1, 0.5, 3, "link"),), sent=frozenset({"h"})
     )
-    store.record.put_session(given, NOON)
+    store.record.change_session("s1", lambda _: given, NOON)
     result = store.record.session("s1")
     assert result is not None
     assert (result.turn, result.loading, result.last_save_turn, result.attention, result.sent) == (
@@ -344,7 +344,7 @@ def test_a_session_comes_back_as_it_was(store: Index) -> None:
 def test_a_session_is_changed_from_what_is_stored_and_made_if_there_is_none(store: Index) -> None:
     store.record.change_session("s1", lambda found: replace(found, turn=found.turn + 1), NOON)
     assert store.record.session("s1") == Session("s1", turn=1, seen_at=NOON)
-    store.record.put_session(Session("s1", turn=4, sent=frozenset({"h"})), NOON)
+    store.record.change_session("s1", lambda _: Session("s1", turn=4, sent=frozenset({"h"})), NOON)
     store.record.change_session("s1", lambda found: replace(found, sent=found.sent | {"i"}), NOON)
     assert store.record.session("s1") == Session("s1", turn=4, sent=frozenset({"h", "i"}), seen_at=NOON)
 

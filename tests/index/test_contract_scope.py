@@ -183,9 +183,9 @@ def test_front_matter_cannot_reach_another_user(peopled: Index) -> None:
 
 
 def test_sessions_belong_to_their_user(peopled: Index) -> None:
-    peopled.within(ANN).record.put_session(Session("s1", turn=3), NOON)
+    peopled.within(ANN).record.change_session("s1", lambda _: Session("s1", turn=3), NOON)
     assert peopled.within(BOB).record.session("s1") is None
-    peopled.within(BOB).record.put_session(Session("s1", turn=9), NOON)
+    peopled.within(BOB).record.change_session("s1", lambda _: Session("s1", turn=9), NOON)
     mine = peopled.within(ANN).record.session("s1")
     assert mine is not None
     assert mine.turn == 3

@@ -36,7 +36,7 @@ def pair(server: Server) -> Iterator[tuple[PostgresIndex, PostgresIndex]]:
         own.documents.put(entry("memory/b.md", "zebra stripes", spec_folder="001-a"), BY_USER)
     embed_all(own)
     own.record.put_link(Link(0, 1, 2, Relation.CAUSED), BY_USER)
-    own.record.put_session(Session(id="s", turn=3), NOON)
+    own.record.change_session("s", lambda _: Session("s", turn=3), NOON)
     own.record.use({1: 2.0}, NOON)
     strange.vectors.use_model("test-model", 3, "weights")
     yield own, strange
@@ -215,7 +215,7 @@ def test_a_person_reads_nobody_elses_own_by_statements_that_name_no_person(
     own = pair[0]
     ana = own.within(Scope(user="ana"))
     ana.documents.put(entry("memory/users/ana/a.md", "zebra of ana", owner="ana"), BY_USER)
-    ana.record.put_session(Session(id="hers", turn=1), NOON)
+    ana.record.change_session("hers", lambda _: Session("hers", turn=1), NOON)
     assert ana.documents.count() == 3
     monkeypatch.setattr(conditions, "visible", lambda scope: ("true", []))
     other = own.within(Scope(user=user))

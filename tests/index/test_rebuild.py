@@ -45,7 +45,7 @@ def filled(path: Path, *, count: int = 12) -> SqliteIndex:
     store.record.amend(2, BY_USER, overrides={"tier": Tier.CRITICAL})
     store.documents.forget(3, change(minutes=1))
     store.documents.vanish("memory/4.md", change(minutes=1))
-    store.record.put_session(Session("s1"), NOON)
+    store.record.change_session("s1", lambda _: Session("s1"), NOON)
     return store
 
 

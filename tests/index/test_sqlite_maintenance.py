@@ -25,7 +25,7 @@ def healthy(path: Path) -> SqliteIndex:
         )
     embed_all(store)
     store.record.put_link(Link(0, 1, 2, Relation.CAUSED), BY_USER)
-    store.record.put_session(Session("s1"), NOON)
+    store.record.change_session("s1", lambda _: Session("s1"), NOON)
     return store
 
 

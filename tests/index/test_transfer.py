@@ -33,7 +33,7 @@ def filled(path: Path) -> SqliteIndex:
     store.record.amend(1, change(minutes=9), overrides={"title": "Another"}, outdated=True, vouched=True)
     store.record.put_link(Link(0, 1, 2, Relation.CAUSED), change(minutes=10))
     store.record.use({1: 3.0}, NOON)
-    store.record.put_session(Session(id="s", turn=2), NOON)
+    store.record.change_session("s", lambda _: Session("s", turn=2), NOON)
     store.documents.vanish("memory/4.md", change(minutes=11))
     store.documents.forget(6, change(minutes=12))
     return store

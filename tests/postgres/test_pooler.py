@@ -104,7 +104,7 @@ def test_the_verbs_work_through_it(pooler: Pooler) -> None:
     store.record.put_link(Link(0, 1, 2, Relation.CAUSED), BY_USER)
     store.record.amend(1, BY_USER, outdated=True)
     store.record.use({1: 1.0}, NOON)
-    store.record.put_session(Session(id="s", turn=3), NOON)
+    store.record.change_session("s", lambda _: Session("s", turn=3), NOON)
     snapshot = list(store.care.snapshot())
     store.documents.forget(2, BY_USER)
     store.documents.vanish("memory/3.md", BY_USER)

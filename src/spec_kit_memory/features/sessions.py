@@ -180,9 +180,8 @@ def _is_first(runtime: Runtime, session_id: str, event: str, *, apart: int) -> b
             if any(0 <= now - second < apart for second in earlier):
                 return False
             others = frozenset(mark for mark in current.sent if not mark.startswith(prefix))
-            runtime.store.record.put_session(
-                with_sent(replace(current, sent=others), [f"{prefix}{now}"]), runtime.now()
-            )
+            noted = with_sent(replace(current, sent=others), [f"{prefix}{now}"])
+            runtime.store.record.change_session(session_id, lambda _: noted, runtime.now())
     except (DatabaseBusy, DatabaseUnusable) as error:
         logger.warning("session %s was not kept: %s %s", session_id, error.code, error.message)
     return True

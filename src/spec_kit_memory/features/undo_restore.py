@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from spec_kit_memory.advice import Advice, advise, finding, outcome
@@ -84,7 +85,11 @@ def apply(runtime: Runtime, work: Prepared, change: Change) -> None:
         if link.is_hidden:
             link.apply(change)
     for session, seen_at in work.sessions:
-        runtime.store.record.put_session(session, seen_at)
+        runtime.store.record.change_session(session.id, partial(_former, session), seen_at)
+
+
+def _former(session: Session, _present: Session) -> Session:
+    return session
 
 
 # --- the checkpoint before the restore ------------------------------------------------

@@ -303,14 +303,17 @@ class Record(View):
         with self._database.reading() as connection:
             return self._session_in(connection, session_id)
 
-    def put_session(self, given: Session, at: datetime) -> None:
-        with self._database.writing(aside=True) as connection:
-            self._put_session_in(connection, given, at)
-
     def change_session(self, session_id: str, change: Callable[[Session], Session], at: datetime) -> None:
         with self._database.writing(aside=True) as connection:
-            stored = self._session_in(connection, session_id) or Session(session_id)
-            self._put_session_in(connection, change(stored), at)
+            changed = change(self._session_in(connection, session_id) or Session(session_id))
+            attention = [(item.memory_id, item.strength, item.turn, item.via) for item in changed.attention]
+            connection.execute(
+                PUT_SESSION,
+                (
+                    rows.clean(changed.id), *session_namespace(self._scope), changed.turn, changed.loading,
+                    changed.last_save_turn, rows.micros(at), rows.plain(attention), rows.plain(sorted(changed.sent)),
+                ),
+            )  # fmt: skip
 
     def _session_in(self, connection: Connection, session_id: str) -> Session | None:
         matching = connection.fetch_once(
@@ -319,16 +322,6 @@ class Record(View):
             (rows.clean(session_id), *session_namespace(self._scope)),
         )
         return session_from(matching[0]) if matching else None
-
-    def _put_session_in(self, connection: Connection, given: Session, at: datetime) -> None:
-        attention = [(item.memory_id, item.strength, item.turn, item.via) for item in given.attention]
-        connection.execute(
-            PUT_SESSION,
-            (
-                rows.clean(given.id), *session_namespace(self._scope), given.turn, given.loading,
-                given.last_save_turn, rows.micros(at), rows.plain(attention), rows.plain(sorted(given.sent)),
-            ),
-        )  # fmt: skip
 
 
 # --- amendments
