@@ -657,7 +657,11 @@ def test_words_of_the_question_are_highlighted_on_a_terminal() -> None:
         (60, "1 minute ago"),
         (7200, "2 hours ago"),
         (90_000, "yesterday"),
+        (86_400 * 60, "2 months ago"),
         (86_400 * 65, "2 months ago"),
+        (86_400 * 45, "1 month ago"),
+        (86_400 * 360, "12 months ago"),
+        (86_400 * 366, "1 year ago"),
     ],
 )
 def test_dates_are_said_the_way_people_do(seconds: int, said: str) -> None:

@@ -18,7 +18,7 @@ from spec_kit_memory.serve.mcp.team_server import caller_for
 from spec_kit_memory.serve.page import changes, views
 from spec_kit_memory.serve.page.team_page import TeamPageAccess, team_page
 from spec_kit_memory.team.database import TeamDatabase
-from spec_kit_memory.team.rights import Access, Role, User
+from spec_kit_memory.team.rights import Access, Role, User, role_for
 from tests.postgres_server import Server
 
 HOST = "memory.example.org"
@@ -200,7 +200,60 @@ def test_no_form_changes_a_project_of_others_or_more_than_ones_role_allows(site:
     for name, known in before.items():
         with site.team.projects.use(name) as workspace:
             assert (workspace.ledger_head().head, workspace.checkpoint_list().checkpoints) == known
-    assert "role" in reader.get("/p/shop/search").text  # it says why
+    wanted = role_for(*changes.asked_by(filled(path, "shop")))
+    assert f"This needs the role {wanted.label} in shop; you are reader there." in reader.get("/p/shop/search").text
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_no_button_is_offered_that_ones_role_does_not_allow(site: Site, role: Role) -> None:
+    visitor = site.visitor(f"looker-{role.label}", role.label, "shop")
+    offered: set[str] = set()
+    for path in views.PAGES:
+        for query in ("", "?q=till"):
+            shown = visitor.get(f"/p/shop{filled(path, 'shop')}{query}").text
+            offered |= set(re.findall(r'(?:method="post" action|hx-post)="/p/shop(/[^"]*)"', shown))
+    assert all(role_for(*changes.asked_by(address)) <= role for address in offered), offered
+    asked = {changes.asked_by(address)[0] for address in offered}
+    assert ("update" in asked, "checkpoint_delete" in asked) == (role >= Role.WRITER, role >= Role.ADMIN)
+
+
+def test_a_notice_offers_a_way_back_to_those_who_may_go_it(site: Site) -> None:
+    for role, is_offered in (("writer", False), ("admin", True)):  # whoever makes a checkpoint may not delete it
+        visitor = site.visitor(f"keeper-{role}", role, "shop")
+        content = f"name=of-{role}&csrf={csrf(visitor, '/p/shop/time')}&next=/p/shop/time"
+        visitor.post("/p/shop/time/checkpoint", content=content, headers=ORIGIN)
+        notice = visitor.get("/p/shop/time").text.partition('class="notice"')[2].partition("<h1>")[0]
+        assert f"of-{role}" in notice
+        assert ("Undo" in notice) is is_offered
+        content = f"name=by-{role}&csrf={csrf(visitor, '/p/shop/time')}&next=/p/shop/time"
+        by_script = visitor.post("/p/shop/time/checkpoint", content=content, headers={**ORIGIN, "hx-request": "true"})
+        assert ("Undo" in by_script.text) is is_offered
+
+
+def test_a_rule_is_offered_for_change_to_admins_alone(site: Site) -> None:
+    with site.team.projects.use("shop") as workspace:
+        workspace.update(1, importance_tier="constitutional", confirm=True)
+    try:
+        for role, is_offered in (("writer", False), ("admin", True)):
+            shown = site.visitor(f"reader-of-rules-{role}", role, "shop").get("/p/shop/memory/1").text
+            assert ("/memory/1/update" in shown, "/memory/1/forget" in shown) == (is_offered, is_offered)
+            assert "/memory/1/judge" in shown
+    finally:
+        with site.team.projects.use("shop") as workspace:
+            workspace.update(1, importance_tier="normal")
+    for role, is_offered in (("writer", False), ("admin", True)):
+        shown = site.visitor(f"maker-of-rules-{role}", role, "shop").get("/p/shop/memory/1").text
+        assert ('value="constitutional"' in shown) is is_offered
+
+
+@pytest.mark.parametrize("column", ["expires_at", "revoked_at"])
+def test_a_token_that_opens_nothing_any_more_is_said_to_do_so(site: Site, column: str) -> None:
+    token, secret = site.team.tokens.create("late", projects=["shop"], role="reader")
+    with site.team.database.transaction() as session:
+        session.execute(f"UPDATE token SET {column} = now() - interval '1 second' WHERE id = {token.id}")
+    answer = site.replica().post("/sign-in", content=f"token={secret}", headers=ORIGIN)
+    assert answer.status_code == 401
+    assert "it is mistyped, has expired, or was revoked" in answer.text
 
 
 def test_projects_and_people_are_those_one_may_see(site: Site) -> None:

@@ -36,6 +36,14 @@ def _plural(noun: str) -> str:
     return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"
 
 
+def since(seconds: float) -> str:
+    """How long ago, in the largest unit that it reaches and to the nearest one: 60 days are two months."""
+    for unit, length in (("year", 31_557_600), ("month", 2_629_800), ("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= length:
+            return f"{counted(round(seconds / length), unit)} ago"
+    return "just now"
+
+
 def camel(name: str) -> str:
     """A snake_case name in camelCase, as in JSON."""
     head, *rest = name.strip("_").split("_")

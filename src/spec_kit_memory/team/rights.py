@@ -193,9 +193,13 @@ ADMIN_ARGUMENTS: Mapping[str, Sequence[str]] = {
 
 
 def needed(request: Request) -> Role:
-    if any(getattr(request, name) for name in ADMIN_ARGUMENTS.get(request.verb, ())):
-        return Role.ADMIN
-    return NEEDED[request.verb]
+    given = (name for name in ADMIN_ARGUMENTS.get(request.verb, ()) if getattr(request, name))
+    return role_for(request.verb, next(given, ""))
+
+
+def role_for(verb: str, argument: str = "") -> Role:
+    """The role that may call this verb with this argument."""
+    return Role.ADMIN if argument in ADMIN_ARGUMENTS.get(verb, ()) else NEEDED[verb]
 
 
 # --- claims ----------------------------------------------------------------------------------------

@@ -222,6 +222,10 @@ def test_of_a_long_path_the_end_is_shown() -> None:
         ("# Title\n\nThe **retained** messages are `off`.", "The retained messages are off."),
         ("| kind | delay |\n|---|---|\n| polling | 5 s |", "kind · delay\npolling · 5 s"),
         ("- [x] one\n- two * 3 ** 4", "one\ntwo * 3 ** 4"),
+        (
+            "A *false start*, *one*-off, 2*3*4, a *lone one, **bold** and ***both***.",
+            "A false start, one-off, 2*3*4, a *lone one, bold and both.",
+        ),
         ("# Title…", ""),
         ("## Another heading", "Another heading"),
         ("<!-- ANCHOR:a -->\nsaid\n---", "said"),

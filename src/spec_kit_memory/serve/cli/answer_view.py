@@ -21,7 +21,7 @@ from spec_kit_memory.answers import Answer
 from spec_kit_memory.core import links
 from spec_kit_memory.core.citations import Code
 from spec_kit_memory.core.memory import HistoryEntry
-from spec_kit_memory.core.wording import counted
+from spec_kit_memory.core.wording import counted, since
 from spec_kit_memory.serve.messages import for_person
 
 # The first index of an old project may have hundreds of warnings; a few show what kinds there are.
@@ -82,11 +82,8 @@ def ago(moment: datetime | None, now: datetime) -> str:
     seconds = (now - moment).total_seconds()
     if seconds < 0:
         return moment.date().isoformat()
-    for unit, length in (("year", 31_557_600), ("month", 2_629_800), ("day", 86_400), ("hour", 3_600), ("minute", 60)):
-        if seconds >= length:
-            count = int(seconds // length)
-            return "yesterday" if (unit, count) == ("day", 1) else f"{counted(count, unit)} ago"
-    return "just now"
+    said = since(seconds)
+    return "yesterday" if said == "1 day ago" else said
 
 
 def size(count: float) -> str:

@@ -6,7 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
+
+from starlette.routing import compile_path
 
 from spec_kit_memory.errors import BadParameter, MissingParameter
 from spec_kit_memory.serve.messages import for_person
@@ -203,3 +205,27 @@ CHANGES: Mapping[str, Callable[[Workspace, Sent], ChangeDone]] = {
     "/index": index,
     "/repair": repair,
 }
+# What a form asks of the workspace: a verb, and the argument that may need a higher role than the verb does.
+ASKS: Mapping[Callable[[Workspace, Sent], ChangeDone], tuple[str, str]] = {
+    update: ("update", ""),
+    judge: ("validate", ""),
+    trust: ("trust", ""),
+    forget: ("delete", ""),
+    merge: ("merge", ""),
+    link: ("link", ""),
+    remove_phrase: ("update", ""),
+    unlink: ("unlink", ""),
+    undo: ("undo", ""),
+    keep: ("keep", ""),
+    checkpoint_create: ("checkpoint_create", ""),
+    checkpoint_restore: ("checkpoint_restore", ""),
+    checkpoint_delete: ("checkpoint_delete", ""),
+    index: ("index", ""),
+    repair: ("health", "repair"),
+}
+_PATTERNS = tuple((compile_path(path)[0], act) for path, act in CHANGES.items())
+
+
+def asked_by(address: str) -> tuple[str, str]:
+    """The verb and argument behind the address of one of our forms."""
+    return next(ASKS[act] for pattern, act in _PATTERNS if pattern.match(unquote(address)))

@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup, escape
 
 from spec_kit_memory.advice import Advice
-from spec_kit_memory.core.wording import counted
+from spec_kit_memory.core.wording import counted, since
 from spec_kit_memory.serve import render
 from spec_kit_memory.serve.page.document import section_id, visible
 from spec_kit_memory.serve.page.static_files import address
@@ -39,6 +39,7 @@ SIGNS = {
 EXCERPT_LINES, EXCERPT = 12, 800  # lines and characters; the style sheet shows three lines
 _RULE = re.compile(r"#|<!--|---|```|\|[\s:|-]+$")  # begins a line of markdown that is no text
 _SIGNS = re.compile(r"\*\*(?=\S)|(?<=\S)\*\*|`+|^[-*+] (?:\[[ xX]\] )?|^\| *|\|$")
+_EMPHASIS = re.compile(r"(?<![\w*])\*(?=[^\s*])([^*]*[^\s*])\*(?![\w*])")  # of one asterisk; a lone one multiplies
 
 
 def html(template: str, **values: Any) -> str:
@@ -73,6 +74,8 @@ def _environment() -> Environment:
         "address": lambda name: quote(str(name), safe="/"),
     }
     environment.globals |= {"static": address, "counted": counted, "with_query": _with_query, "signs": SIGNS}
+    # Where nobody's role restricts what is offered, everything is.
+    environment.globals |= {"may": lambda _address: True, "may_rule": True}
     return environment
 
 
@@ -109,7 +112,11 @@ def _excerpt(text: str, title: str = "") -> str:
     headings = [line.lstrip("# ") for line in lines if line.startswith("#")]
     shown = [line for line in lines if not _RULE.match(line)]
     shown = shown or [heading for heading in headings if heading.rstrip("…") != title]
-    return "\n".join(_SIGNS.sub("", line).strip().replace(" | ", " · ") for line in shown[:EXCERPT_LINES])[:EXCERPT]
+    return "\n".join(map(_without_signs, shown[:EXCERPT_LINES]))[:EXCERPT]
+
+
+def _without_signs(line: str) -> str:
+    return _EMPHASIS.sub(r"\1", _SIGNS.sub("", line)).strip().replace(" | ", " · ")
 
 
 def _with_query(path: str, query: Mapping[str, str], **changed: str | None) -> str:
@@ -137,11 +144,7 @@ def _tail(path: str, most: int = 44) -> str:
 def _ago(moment: datetime | None) -> str:
     if moment is None:
         return "never"
-    seconds = (datetime.now(UTC) - moment).total_seconds()
-    for unit, length in (("year", 31_557_600), ("month", 2_629_800), ("day", 86_400), ("hour", 3_600), ("minute", 60)):
-        if seconds >= length:
-            return f"{counted(int(seconds // length), unit)} ago"
-    return "just now"
+    return since((datetime.now(UTC) - moment).total_seconds())
 
 
 def _day(moment: datetime | date | None) -> str:

@@ -78,6 +78,7 @@ class Page:
     """The page of one workspace, equal for all visitors. `TeamPage` has several, and knows its visitors."""
 
     team = False
+    not_accepted = "That is not the token of this server."
 
     def __init__(self, live: LiveWorkspace, access: PageAccess) -> None:
         self._live = live
@@ -97,6 +98,10 @@ class Page:
         with self._live.use() as workspace:
             root = workspace.settings.root
         return {"workspace": root.name, "workspace_path": str(root), "project": "", "projects": (), "base": ""}
+
+    def _offers(self, request: Request, visit: Visit) -> dict[str, Any]:
+        """Template values about what this visitor may do; the defaults in `jinja` allow everything."""
+        return {}
 
     # --- sign-in
 
@@ -138,9 +143,7 @@ class Page:
         form = await read_form(request)
         value = await anyio.to_thread.run_sync(self._access.sign_in, form.get("token", "").strip())
         if value is None:
-            return self._sign_in_page(
-                request, "That is not the token of this server.", to=_local_address(form.get("to", ""))
-            )
+            return self._sign_in_page(request, self.not_accepted, to=_local_address(form.get("to", "")))
         return self._start_session(value, to=_local_address(form.get("to", "")))
 
     async def sign_out(self, request: Request) -> Response:
@@ -211,6 +214,7 @@ class Page:
             here=_current_address(request),
             theme=_theme(request),
             **about,
+            **self._offers(request, visit),
         )
         return Response(
             below(response, about["base"]), status_code=status, media_type="text/html", headers={"Vary": "HX-Request"}
@@ -267,7 +271,8 @@ class Page:
             return self._not_sent(request, visit, form)
         done = await anyio.to_thread.run_sync(partial(self._perform, act, request, visit, form))
         if request.headers.get("hx-request") == "true":
-            response = html("done.html", notice=done.notice, csrf=visit.csrf, here=_local_address(form.get("next", "")))
+            here = _local_address(form.get("next", ""))
+            response = html("done.html", notice=done.notice, csrf=visit.csrf, here=here, **self._offers(request, visit))
             return Response(below(response, self._base(request)), media_type="text/html")
         await anyio.to_thread.run_sync(visit.note, done.notice)
         to = f"{self._base(request)}{_local_address(done.to)}" if done.to else _local_address(form.get("next", ""))

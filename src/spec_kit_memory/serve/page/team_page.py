@@ -26,7 +26,7 @@ from spec_kit_memory.serve.mcp.team_server import SHARED_VIEW, caller_for
 from spec_kit_memory.serve.page import changes, views
 from spec_kit_memory.serve.page.access import Notice, PageAccess, Visit
 from spec_kit_memory.serve.page.routes import Page, app_of
-from spec_kit_memory.team.rights import NEEDED, Access, Role
+from spec_kit_memory.team.rights import NEEDED, Access, Role, role_for
 from spec_kit_memory.team.visits import Visits, csrf_of
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ class _AuthorizedWorkspace:
 
 class TeamPage(Page):
     team = True
+    not_accepted = "This token opens no project here: it is mistyped, has expired, or was revoked."
 
     def __init__(self, team: Team, access: TeamPageAccess) -> None:
         super().__init__(team.projects, access)  # type: ignore[arg-type]
@@ -153,6 +154,12 @@ class TeamPage(Page):
             "projects": visit.rights.projects,
             "base": self._base(request),
         }
+
+    def _offers(self, request: Request, visit: Visit) -> dict[str, Any]:
+        assert isinstance(visit, TeamVisit)
+        project = str(request.path_params.get("project", ""))
+        is_admin = visit.rights.role(project) is Role.ADMIN
+        return {"may": partial(_may, visit.rights, project), "may_rule": is_admin}
 
     def _is_theirs(self, request: Request, visit: Visit) -> bool:
         assert isinstance(visit, TeamVisit)
@@ -223,6 +230,12 @@ class TeamPage(Page):
             waiting = sum(1 for _ in self._sessions.outgoing(name))
             rows.append({"name": name, "role": _role(access, name), "people": shown, "waiting": waiting})
         return rows
+
+
+def _may(access: Access, project: str, address: str) -> bool:
+    """Does the visitor's role allow the form of this address? If not, it is not shown."""
+    role = access.role(project)
+    return role is not None and role >= role_for(*changes.asked_by(address))
 
 
 def _role(access: Access, project: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from spec_kit_memory.answers import Answer, ListAnswer, Result
-from spec_kit_memory.core.memory import ContextType, Relation, Source, State, Tier
+from spec_kit_memory.core.memory import ContextType, Relation, Source, State, Tier, owner_of
 from spec_kit_memory.errors import BadParameter, MemoryNotFound
 from spec_kit_memory.serve.page import document, side_by_side
 
@@ -262,6 +262,7 @@ def _of_memory(
         "shown": answer,
         "card": answer.memory,
         "tiers": list(Tier),
+        "owned": owner_of(answer.memory.path) is not None,  # such a rule concerns its owner alone
         "types": list(ContextType),
         "changes": workspace.changes(answer.memory.id, limit=5).changes,
         "most_uses": max((day.uses for day in answer.use), default=0),
