@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
-from spec_kit_memory.core.memory import CONTEXT_ALIASES, ContextType, Relation
+from spec_kit_memory.core.memory import CONTEXT_ALIASES, TIERS_MEANT, ContextType, Relation, Tier
 from spec_kit_memory.core.text_encoding import without_lone_surrogates
 from spec_kit_memory.core.wording import close_names, counted
 from spec_kit_memory.errors import BadParameter, OutOfRange, SpecKitMemoryError, UnknownRelation
@@ -118,7 +118,8 @@ def _choice(declared: Parameter, value: str, edge: Edge) -> str:
     if word not in by_form and word.endswith("s"):
         word = word[:-3] + "y" if word.endswith("ies") else word[:-1]
     if word not in by_form:
-        close = nearest(value, declared.choices)
+        meant = TIERS_MEANT.get(word, value) if declared.choice_type is Tier else value
+        close = nearest(meant, declared.choices)
         kind = UnknownRelation if declared.choice_type is Relation else BadParameter
         if passive := _PASSIVE.get(word):
             text = f"{edge.spelled(declared)} is {shortened(value)}, and links go the other way"

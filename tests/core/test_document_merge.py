@@ -195,6 +195,11 @@ def test_rows_of_a_table_are_united() -> None:
             "端口是1883号。它很慢也很大。",
             "端口是1883号。它很便宜也很小。它很慢也很大。",
         ),
+        (
+            "端口是1883号。它很便宜也很小。",
+            "端口是1883号。它“很慢也很大。”它很便宜也很小。",
+            "端口是1883号。它“很慢也很大。”它很便宜也很小。",
+        ),
         ("It is small. 3 docks remain.", "It is small.", "It is small. 3 docks remain."),
     ],
 )

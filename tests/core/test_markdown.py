@@ -101,14 +101,13 @@ def test_what_is_no_date_is_a_warning_that_names_it(written: str) -> None:
 
 
 def test_an_unknown_tier_is_a_warning_that_names_it_and_nothing_else_is_lost() -> None:
-    document = front("title: T\nimportance_tier: high\ncontextType: gossip")
+    document = front("title: T\nimportance_tier: HIGH\ncontextType: gossip")
     assert document.front.tier is None
     assert document.front.context_type is None
     assert document.title == "T"
-    assert [(warning.line, str(warning.message).split(";")[0]) for warning in document.warnings] == [
-        (3, "unknown tier 'high'"),
-        (4, "unknown context type 'gossip'"),
-    ]
+    first, second = document.warnings
+    assert (first.line, str(first.message)) == (3, "unknown tier 'HIGH'; did you mean important?")
+    assert (second.line, str(second.message).split(";")[0]) == (4, "unknown context type 'gossip'")
 
 
 @pytest.mark.parametrize("weight", ["1.5", "-0.1", "heavy", "nan"])

@@ -428,3 +428,14 @@ def test_a_merge_tells_only_statements_that_the_text_has_both_of(workspace: Work
         for hint in both.hints
     )
     assert workspace.load(first).text.count("**Why:** cheap and managed. the team knows it\n") == 1
+
+
+def test_a_merge_into_a_memory_that_search_leaves_out_says_so(workspace: Workspace, place: Place) -> None:
+    place.memory("old", "# Old\n\nThe old pier burned down in 1950.", folder="z_archive/002-old")
+    workspace.index()
+    live, archived = save(workspace, FACT).id, place.id_of(workspace, "old")
+    answer = workspace.merge(live, archived)
+    assert any("archive folder" in str(advice) for advice in answer.advice)
+    assert workspace.search("staging database backup", include_archived=True).results[0].id == archived
+    workspace.undo()
+    assert not any("archive" in str(advice) for advice in workspace.merge(archived, live).advice)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cache
@@ -63,6 +63,10 @@ def times(marker: str, scanned: Sequence[str]) -> int:
     return sum(text.count(marker) for text in scanned)
 
 
+def repeated(scanned: Sequence[str]) -> list[str]:
+    return [text for text, number in Counter(scanned).items() if text and number > 1]
+
+
 @pytest.mark.parametrize("secret", ["", f"The key is {TOKEN}."])
 def test_the_text_of_a_saved_session_is_scanned_once(place: Place, scanned: list[str], secret: str) -> None:
     workspace = place.open()
@@ -102,6 +106,37 @@ def test_a_file_is_scanned_once_when_it_is_saved_or_indexed(place: Place, scanne
     scanned.clear()
     workspace.index()
     assert times("Another one.", scanned) == 1
+
+
+def test_a_merge_scans_what_was_given_once_and_the_file_that_it_makes_once(place: Place, scanned: list[str]) -> None:
+    workspace = place.open()
+    workspace.save(context={"sessionSummary": FAR, "nextSteps": ["Grease the bolts"]})
+    scanned.clear()
+    answer = workspace.save(context={"sessionSummary": FAR, "nextSteps": ["Order two brass seals"]}, on_similar="merge")
+    assert answer.merged is not None
+    assert repeated(scanned) == []
+    assert times("Order two brass seals", [text for text in scanned if "Grease the bolts" not in text]) == 1
+    assert sum("Grease the bolts" in text for text in scanned) == 1
+
+
+def test_no_text_is_scanned_twice_by_an_update_a_restore_with_files_or_the_undo_of_an_update(
+    place: Place, scanned: list[str]
+) -> None:
+    workspace = place.open()
+    memory_id = workspace.save(text=MARKER).id
+    assert memory_id is not None
+
+    def done(step: Callable[[], object]) -> int:
+        scanned.clear()
+        step()
+        assert repeated(scanned) == []
+        return sum(MARKER in text for text in scanned)
+
+    assert done(lambda: workspace.update(memory_id, title="Forty gulls")) == 1
+    assert done(workspace.undo) == 1
+    workspace.checkpoint_create("before")
+    assert done(lambda: workspace.delete(memory_id, delete_file=True)) == 0
+    assert done(lambda: workspace.checkpoint_restore("before", restore_files=True)) == 1
 
 
 def test_a_conversation_is_scanned_once(place: Place, scanned: list[str]) -> None:

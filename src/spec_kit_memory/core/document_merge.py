@@ -37,6 +37,7 @@ _ABBREVIATED = re.compile(
     re.IGNORECASE,
 )
 _ENDED = re.compile(r"""[.!?…:;,。！？：；，、]["'”’」』)）\]*_`]*$""")
+_WIDE_STOP = re.compile(r"[。！？][」』”’)]*$")
 _CLAUSE = re.compile(r"[,;:，；：、]|[ \t]+[–—(-]")
 _WORD_END = re.compile(r"[.,;:!?]*(?:\s|$)|[，；：、。！？]")
 _INLINE_LABEL = re.compile(r"\*\*[^*\n]+:\*\*[ \t]+(?=\S)")
@@ -698,9 +699,9 @@ def _is_same_field(paragraph: _Paragraph, pieces: Sequence[str]) -> bool:
 
 
 def _followed_by(pieces: list[str], piece: str) -> list[str]:
-    """The sentences with this one appended, separated by a space."""
-    piece = piece if piece[-1:].isspace() else f"{piece} "
-    if not pieces or pieces[-1][-1:].isspace() or pieces[-1][-1:] in "。！？":
+    """The sentences with this one appended, separated by a space, which none has after a full-width stop."""
+    piece = piece if piece[-1:].isspace() or _WIDE_STOP.search(piece) else f"{piece} "
+    if not pieces or pieces[-1][-1:].isspace() or _WIDE_STOP.search(pieces[-1]):
         return [*pieces, piece]
     stop = "" if _ENDED.search(pieces[-1]) else "."
     return [*pieces[:-1], f"{pieces[-1]}{stop} ", piece]

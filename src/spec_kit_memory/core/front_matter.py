@@ -16,6 +16,7 @@ from spec_kit_memory.advice import Advice, finding
 from spec_kit_memory.core import dates
 from spec_kit_memory.core.memory import (
     CONTEXT_ALIASES,
+    TIERS_MEANT,
     ContextType,
     DocumentWarning,
     FrontMatter,
@@ -356,7 +357,8 @@ class _Reader:
         try:
             return Tier(text.lower())
         except ValueError:
-            self.warn(finding("tier-unknown", tier=text[:80], advice=_nearest(text, list(Tier))))
+            meant = TIERS_MEANT.get(text.lower(), text)
+            self.warn(finding("tier-unknown", tier=text[:80], advice=_nearest(meant, list(Tier))))
             return None
 
     def _context_type(self, text: str) -> ContextType | None:

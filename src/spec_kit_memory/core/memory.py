@@ -63,6 +63,14 @@ CONTEXT_ALIASES = {
 }
 
 
+# Words for tiers that we do not have: the tier of ours is offered, not taken, since a guess could make a memory vanish.
+TIERS_MEANT = {
+    **dict.fromkeys(("high", "major"), Tier.IMPORTANT),
+    **dict.fromkeys(("medium", "default", "standard", "low", "minor"), Tier.NORMAL),
+    **dict.fromkeys(("highest", "urgent", "essential"), Tier.CRITICAL),
+}
+
+
 class Source(StrEnum):
     MEMORY = "memory"
     CONSTITUTIONAL = "constitutional"

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from spec_kit_memory.advice import Advice, finding
 from spec_kit_memory.core.front_matter import LONGEST_QUESTION
-from spec_kit_memory.core.memory import CONTEXT_ALIASES, ContextType, Tier
+from spec_kit_memory.core.memory import CONTEXT_ALIASES, TIERS_MEANT, ContextType, Tier
 from spec_kit_memory.core.wording import close_names, counted
 from spec_kit_memory.errors import Invalid
 
@@ -382,7 +382,8 @@ class _Reader:
         if not value:
             return None
         if value not in set(Tier):
-            self.problems.append(f"importanceTier {value!r} is none of {', '.join(Tier)}{_did_you_mean(value, Tier)}")
+            meant = _did_you_mean(TIERS_MEANT.get(value, value), Tier)
+            self.problems.append(f"importanceTier {value!r} is none of {', '.join(Tier)}{meant}")
             return None
         return Tier(value)
 

@@ -55,6 +55,11 @@ def json_name(attribute: str) -> str:
     return _GIVEN_AS.get(attribute) or camel(attribute)
 
 
+def spoken_name(attribute: str) -> str:
+    """The same name in words, for a sentence: importance tier, trigger phrases."""
+    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in json_name(attribute))
+
+
 def change_name(attribute: str) -> str:
     """The name of a memory's attribute in reports of changes."""
     return _CHANGED_AS.get(attribute) or json_name(attribute)

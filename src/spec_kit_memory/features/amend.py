@@ -17,7 +17,7 @@ from spec_kit_memory.core import front_edit, markdown, operation, redact
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import ContextType, Filter, Memory, Source, Tier
 from spec_kit_memory.core.phrases import phrase_warnings
-from spec_kit_memory.core.wording import counted
+from spec_kit_memory.core.wording import counted, spoken_name
 from spec_kit_memory.errors import (
     AccessDenied,
     BadParameter,
@@ -63,7 +63,9 @@ def update(runtime: Runtime, request: UpdateRequest, *, part_of: operation.Opera
     after = runtime.read_again(replace(memory, attributes=replace(memory.attributes, **changes)))
     reason = remarks.held_back(runtime, after)
     return UpdateAnswer(
-        outcome=outcome("updated", title=after.title, id=memory_id, keys=tuple(sorted(changes)), place=place),
+        outcome=outcome(
+            "updated", title=after.title, id=memory_id, keys=tuple(map(spoken_name, sorted(changes))), place=place
+        ),
         advice=(*([reason] if reason else []), runtime.take_back, *phrase_warnings(changes.get("triggers", ()))),
         memory=runtime.card(after),
         changed=tuple(sorted(changes)),

@@ -18,7 +18,7 @@ from spec_kit_memory.core.memory import Document, Event, Link, Memory, Origin, P
 from spec_kit_memory.core.operation import Merge
 from spec_kit_memory.core.tiers import TABLE
 from spec_kit_memory.errors import BadParameter, Invalid, MemoryNotFound
-from spec_kit_memory.features import freshness, index_workspace
+from spec_kit_memory.features import freshness, index_workspace, remarks
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import file_changes, paths
 from spec_kit_memory.requests import MergeRequest
@@ -44,7 +44,7 @@ def merge(runtime: Runtime, request: MergeRequest) -> MergeAnswer:
         outcome=outcome("merged-with-file", **names, trashed=done.trashed)
         if done.trashed
         else outcome("merged", **names),
-        advice=(*([done.both] if done.both else []), runtime.take_back),
+        advice=tuple(text for text in (remarks.held_back(runtime, done.memory), done.both, runtime.take_back) if text),
         id=into,
         merged=memory_id,
         memory=runtime.card(done.memory),

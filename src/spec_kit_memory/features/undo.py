@@ -33,6 +33,7 @@ from spec_kit_memory.core.memory import (
     Source,
     VectorStatus,
 )
+from spec_kit_memory.core.wording import spoken_name
 from spec_kit_memory.errors import Invalid, SpecKitMemoryError
 from spec_kit_memory.features import file_restore, freshness, index_workspace, undo_restore, undo_steps
 from spec_kit_memory.features.runtime import Runtime
@@ -379,7 +380,7 @@ def _unupdate(runtime: Runtime, step: UndoStep) -> _Plan | None:
     if step.is_link or step.entry.type not in (Mutation.UPDATE, Mutation.REINDEX):
         return None  # changes derived from the file are derived again when it is indexed
     memory = _live(runtime, step.memory_id)
-    about: dict[str, Value] = {"keys": tuple(update.keys), "title": memory.title, "id": memory.id}
+    about: dict[str, Value] = {"keys": tuple(map(spoken_name, update.keys)), "title": memory.title, "id": memory.id}
     if update.place == "index":
         old = step.before.get("overrides") or {}
         values = {key: _typed(key, old.get(key)) for key in update.keys}
@@ -399,17 +400,20 @@ def _unupdate(runtime: Runtime, step: UndoStep) -> _Plan | None:
         return undo_steps.edit_file_back(runtime, memory.path, _edit_of(runtime, step, memory, changed_since))
 
     def index(change: Change) -> None:
-        differs = runtime.sync.preview(place.path).content_hash != step.before["content_hash"]
         runtime.sync.index_file(place.path, change)
-        if whole and differs:
+        indexed = runtime.store.documents.get(memory.id)
+        if whole and indexed.content_hash != step.before["content_hash"]:
             undo_restore.put_memory_back(runtime, step, change)  # a restore had not changed the file
 
     if not filesystem.exists(place):
         raise _CannotUndo(finding("file-gone", name=memory.path))
     _edit_of(runtime, step, memory, changed_since)(disk.read(place).text)
     if set(changed_since) == set(update.keys):
-        raise _CannotUndo(finding("all-values-changed-since", names=tuple(changed_since), path=memory.path))
-    hints = (finding("values-changed-since", names=tuple(changed_since), path=memory.path),) if changed_since else ()
+        raise _CannotUndo(
+            finding("all-values-changed-since", names=tuple(map(spoken_name, changed_since)), path=memory.path)
+        )
+    names = tuple(map(spoken_name, changed_since))
+    hints = (finding("values-changed-since", names=names, path=memory.path),) if names else ()
     return _Plan(
         outcome("undid-update", **about, path=memory.path),
         (memory.id,),

@@ -92,7 +92,7 @@ def test_five_planted_problems_are_found_and_repaired_with_the_page_alone(browse
         tab.tab.get_by_role("link", name="Never deploy on a Friday").click()
         tab.tab.get_by_label("Tier", exact=True).select_option("critical")
         tab.tab.get_by_role("button", name="Save").click()
-        tab.see("changed tier")
+        tab.see("changed importance tier")
 
         # A wrong link: the van contradicts nothing.
         tab.tab.get_by_role("link", name="Search", exact=True).click()
@@ -181,7 +181,7 @@ def test_other_kinds_of_the_five_problems_are_found_by_who_sees_only_the_page(br
         tab.tab.get_by_role("link", name="Lunch").click()
         tab.tab.get_by_label("Tier", exact=True).select_option("temporary")
         tab.tab.get_by_role("button", name="Save").click()
-        tab.see("changed tier")
+        tab.see("changed importance tier")
 
         # A link that is a guess: a search says that the decision was superseded, and by what.
         tab.tab.get_by_role("link", name="Search", exact=True).click()
