@@ -66,6 +66,7 @@ def shared_words(query: str) -> list[str]:
         ("knowledge base", "memory_search"),
         ("recall preferences", "memory_search"),
         ("remember what we decided", "memory_search"),
+        ("what did we decide", "memory_search"),
         ("save memory", "memory_save"),
         ("remember this", "memory_save"),
         ("store decision", "memory_save"),
@@ -85,6 +86,7 @@ def shared_words(query: str) -> list[str]:
         ("why was this decided", "memory_drift_why"),
         ("backup", "checkpoint_create"),
         ("undo changes", "checkpoint_restore"),
+        ("rollback", "checkpoint_restore"),
         ("trigger phrases", "memory_match_triggers"),
     ],
 )

@@ -49,9 +49,9 @@ TOOLS: tuple[Tool, ...] = (
     Tool(
         "memory_search",
         requests.SearchRequest,
-        "Search this project's memory, a knowledge base of notes: any past decision, decisions and their reasons, "
-        "prior work, dates, people, preferences. Recall step, to find and remember: call before answering about any "
-        "of them. Matches text and meaning, gives lines to cite. Needs query or concepts. "
+        "Search this project's memory, a knowledge base of notes: what did we decide and why, any past decision or "
+        "decisions, prior work, dates, people, preferences. Recall step, to find and remember: call before answering "
+        "about any of them. Matches text and meaning, gives lines to cite. Needs query or concepts. "
         "Always add also, in the words the note may use: it finds far more than the query alone.",
         lean=True,
         reads=True,
@@ -156,7 +156,7 @@ TOOLS: tuple[Tool, ...] = (
     Tool(
         "checkpoint_restore",
         requests.CheckpointRestoreRequest,
-        "Restore a snapshot of memories (undo changes); the present is snapshotted first.",
+        "Restore a snapshot of memories (undo changes, rollback); the present is snapshotted first.",
         destroys=True,
     ),
     Tool("checkpoint_delete", requests.CheckpointDeleteRequest, "Delete a snapshot of memories.", destroys=True),
