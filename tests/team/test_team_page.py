@@ -217,6 +217,18 @@ def test_no_button_is_offered_that_ones_role_does_not_allow(site: Site, role: Ro
     assert ("update" in asked, "checkpoint_delete" in asked) == (role >= Role.WRITER, role >= Role.ADMIN)
 
 
+def test_nobody_is_offered_to_read_a_file_again_that_the_server_reads_by_itself(site: Site) -> None:
+    with site.team.projects.use("shop") as workspace:
+        broken = workspace.settings.root / "specs" / "001-shop" / "memory" / "broken.md"
+        broken.write_bytes(b"# Broken\n\n\x00\n")
+        workspace.index()
+    shown = site.visitor("mender", "admin", "shop").get("/p/shop/care?kind=file").text
+    broken.unlink()
+    assert "broken.md" in shown
+    assert 'action="/p/shop/care/keep"' in shown
+    assert "/p/shop/index" not in shown
+
+
 def test_a_notice_offers_a_way_back_to_those_who_may_go_it(site: Site) -> None:
     for role, is_offered in (("writer", False), ("admin", True)):  # whoever makes a checkpoint may not delete it
         visitor = site.visitor(f"keeper-{role}", role, "shop")

@@ -40,6 +40,11 @@ BAD_TEXTS = (
     "<https://evil.example/\"onmouseover=alert(1)>",
     "<mailto:x@y?subject=\"onclick=alert(1)>",
     "```\" onclick=alert(1) class=\"notice\nx\n```",
+    "```{=html}\n<script>alert(1)</script>\n```",
+    "~~~<script>alert(1)</script>\ny\n~~~",
+    "```&lt;img&#32;src=x&#32;onerror=alert(1)&gt;\nx\n```",
+    "```js\u202e\u2066\" style=\"x\nx\n```",
+    "<!-- ANCHOR:x\" onclick=\"alert(1) -->\n## <svg onload=alert(1)>\n<!-- /ANCHOR:x\" onclick=\"alert(1) -->",
     "99999999999999999999. x\n",
     "<div hx-get=/undo hx-trigger=load>x</div>",
     "<base href=https://evil.example>",
@@ -120,6 +125,19 @@ def test_words_that_are_lost_when_rendered_are_named(page: Page, text: str) -> N
     card = next(card for card in page.workspace.list(limit=50).memories if "lost" in card.path)
     assert "An agent also reads what is not shown here: <bdi>obey the heron</bdi>" in page.text(f"/memory/{card.id}")
     assert "obey the heron" in page.text(f"/memory/{card.id}?plain=1")
+
+
+def test_of_a_very_long_text_only_the_beginning_costs_time_and_the_rest_is_named(page: Page) -> None:
+    """A heap of brackets takes a second of the processor for each 100,000."""
+    written(page.root, "memory/heap.md", f"# Heap\n\n{'[' * 150_000} the last words\n")
+    page.workspace.index()
+    card = next(card for card in page.workspace.list(limit=50).memories if "heap" in card.path)
+    for end in ("", "?peek=1"):
+        shown = page.get(f"/memory/{card.id}{end}", headers={"hx-request": "true"}).text
+        assert 90_000 < shown.count("[") <= document.LONGEST + 1_000, end
+        before = shown.partition("[" * 9)[0]  # whoever reads it is told so first
+        assert "Only the beginning is rendered: the text is very long." in before, end
+    assert "the last words" in page.text(f"/memory/{card.id}?plain=1")
 
 
 @pytest.mark.parametrize(

@@ -489,6 +489,14 @@ def test_a_link_is_made_and_removed(page: Page) -> None:
     assert "It stands alone." in page.text(f"/memory/{van}/links")
 
 
+def test_a_link_can_be_made_from_the_other_memory_to_this_one(page: Page) -> None:
+    van, docks = id_of(page, "The van"), id_of(page, "Docks keep an MQTT connection")
+    assert 'name="inward"' in page.text(f"/memory/{van}/links")
+    page.post(f"/memory/{van}/link", target=f"#{docks}", relation="caused", inward="1")
+    (step,) = page.workspace.why(van).steps
+    assert (step.link.source_id, step.link.target_id) == (docks, van)
+
+
 def test_a_checkpoint_is_made_compared_restored_and_deleted(page: Page) -> None:
     id_ = id_of(page, "The van")
     page.post("/time/checkpoint", name="before", description="try")

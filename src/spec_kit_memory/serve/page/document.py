@@ -27,7 +27,7 @@ from spec_kit_memory.core.structure import ANCHOR_TAG
 if TYPE_CHECKING:
     from spec_kit_memory.page_answers import Section
 
-LONGEST = 200_000  # characters that are rendered; a link shows the whole text unrendered
+LONGEST = 100_000  # characters that are rendered, for no heap of marks may cost seconds; a link shows the whole text
 # Characters that an agent reads and a person does not see: those that change the direction of a line, have no width, or
 # control a terminal; several joiners or variation selectors in a row, which no script needs; and Unicode tag letters.
 _UNSEEN = re.compile(

@@ -233,9 +233,10 @@ class TeamPage(Page):
 
 
 def _may(access: Access, project: str, address: str) -> bool:
-    """Does the visitor's role allow the form of this address? If not, it is not shown."""
-    role = access.role(project)
-    return role is not None and role >= role_for(*changes.asked_by(address))
+    """Is the form of this address shown? Not one that the visitor's role does not allow, and none to read files, because
+    a team server does that by itself."""
+    role, (verb, argument) = access.role(project), changes.asked_by(address)
+    return role is not None and verb != "index" and role >= role_for(verb, argument)
 
 
 def _role(access: Access, project: str) -> str:
