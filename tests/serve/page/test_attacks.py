@@ -132,7 +132,7 @@ def test_of_a_very_long_text_only_the_beginning_costs_time_and_the_rest_is_named
     written(page.root, "memory/heap.md", f"# Heap\n\n{'[' * 150_000} the last words\n")
     page.workspace.index()
     card = next(card for card in page.workspace.list(limit=50).memories if "heap" in card.path)
-    for end in ("", "?peek=1"):
+    for end in ("", "?peek=1", "/similar?with=1"):
         shown = page.get(f"/memory/{card.id}{end}", headers={"hx-request": "true"}).text
         assert 90_000 < shown.count("[") <= document.LONGEST + 1_000, end
         before = shown.partition("[" * 9)[0]  # whoever reads it is told so first

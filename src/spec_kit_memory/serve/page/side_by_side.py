@@ -9,7 +9,8 @@ from difflib import SequenceMatcher
 from spec_kit_memory.serve.page import document
 
 # Of both texts together; longer ones are shown without marks, because comparing takes seconds.
-MOST_LINES, MOST_CHARACTERS = 4_000, document.LONGEST // 3
+MOST_LINES, MOST_CHARACTERS = 4_000, 66_000
+MOST_MARKED = document.LONGEST // 3  # characters of each text: marks around every letter triple it, and nothing is cut
 MOST_WORDS = 2_000  # of lines that differ; of more, every word is marked
 _BEGIN, _END = "\ue000", "\ue001"  # around a marked word until the text is HTML: of no meaning to markdown or HTML
 _WORD = re.compile(r"(?<![&#\w])[^\W_]+")  # but no character reference
@@ -30,7 +31,11 @@ def html_of_both(one: str, other: str) -> tuple[str, str]:
 
 def is_long(one: str, other: str) -> bool:
     """Are these too long to be compared?"""
-    return len(one) + len(other) > MOST_CHARACTERS or one.count("\n") + other.count("\n") > MOST_LINES
+    return (
+        max(len(one), len(other)) > MOST_MARKED
+        or len(one) + len(other) > MOST_CHARACTERS
+        or one.count("\n") + other.count("\n") > MOST_LINES
+    )
 
 
 def _marked_lines(first: list[str], second: list[str]) -> tuple[list[str], list[str]]:

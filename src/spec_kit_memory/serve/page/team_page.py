@@ -233,8 +233,8 @@ class TeamPage(Page):
 
 
 def _may(access: Access, project: str, address: str) -> bool:
-    """Is the form of this address shown? Not one that the visitor's role does not allow, and none to read files, because
-    a team server does that by itself."""
+    """Is the form of this address shown? Only if the visitor's role allows it, and none that has files read: a team
+    server does that by itself."""
     role, (verb, argument) = access.role(project), changes.asked_by(address)
     return role is not None and verb != "index" and role >= role_for(verb, argument)
 

@@ -242,7 +242,7 @@ def memory_similar(workspace: Workspace, request: PageRequest) -> PageView:
         marked = any("<mark>" in text for text in shown)
         values |= {
             "other": other,
-            "sides": list(zip((answer, other), shown, strict=True)),
+            "sides": list(zip((answer, other), shown, (len(body) > document.LONGEST for body in bodies), strict=True)),
             "differ": "in words" if marked else "too much" if side_by_side.is_long(*bodies) else "",
             "mergeable": other_id in answer.mergeable or other_id not in {row["id"] for row in answer.similar},
         }
