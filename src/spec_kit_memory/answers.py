@@ -729,7 +729,7 @@ class TriggeredMemory(Row):
     phrases: tuple[str, ...] = ()
     confidence: float | None = None
     vault: str | None = None  # "personal"
-    via: str | None = None  # "link": found by a link, not by a phrase of its own
+    via: str | None = None  # no phrase of its own occurs: "link" to a match, or a document of the same "folder"
     # In a session: its state by attention and, depending on that, its text or summary unless already sent.
     state: State | None = None
     content: str | None = None

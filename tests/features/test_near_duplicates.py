@@ -236,6 +236,17 @@ def test_a_save_that_differs_in_one_fact_names_it_and_offers_to_supersede_the_ol
     assert other.merged == new.id
 
 
+def test_a_merge_that_keeps_only_the_fuller_statement_does_not_say_that_it_has_both(place: Place) -> None:
+    workspace = place.open()
+    old = workspace.save(text="I prefer metric tonnes in reports, always.")
+    new = workspace.save(text="I prefer metric tonnes in reports.", on_similar="distinct")
+    assert old.id is not None
+    assert new.id is not None
+    merged = workspace.merge(old.id, new.id)
+    assert "I prefer metric tonnes in reports, always.\n" in workspace.load(new.id).text
+    assert not any("has both" in hint for hint in merged.hints)
+
+
 def test_a_save_that_adds_a_sentence_is_offered_a_merge(place: Place) -> None:
     text = " ".join(
         f"The gateway keeps rule {word} for its clients." for word in ["one", "two", "three", "four", "five", "six"]

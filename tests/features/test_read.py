@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from spec_kit_memory.errors import AnchorNotFound, MemoryNotFound, MissingParameter, OutOfRange
+from spec_kit_memory.errors import AnchorNotFound, BadParameter, MemoryNotFound, MissingParameter, OutOfRange
 from tests.features.conftest import Place
 
 SECTIONS = """# Plan
@@ -170,3 +170,15 @@ def test_load_takes_the_path_that_other_answers_show_in_place_of_a_folder(place:
     assert workspace.load(spec_folder=path).memory.title == "Tokens"
     with pytest.raises(MemoryNotFound):
         workspace.load(spec_folder="memory/nothing.md")
+
+
+def test_a_number_of_lines_beside_the_first_is_a_count_and_a_range_beside_it_is_refused(place: Place) -> None:
+    path = "specs/001-core/memory/long.md"
+    place.write(path, "\n".join(f"Line {number} of the log." for number in range(1, 21)))
+    workspace = place.open()
+    for name in (path, str(place.id_of(workspace, "long.md"))):
+        answer = workspace.get(name, lines="4", from_=3)
+        assert (answer.lines, answer.text.split("\n")[-1]) == ("3-6", "Line 6 of the log.")
+    for lines, first, count in (("5-9", 3, None), ("0", 3, None), ("5", None, 2), ("5", 3, 2)):
+        with pytest.raises(BadParameter, match="ambiguous"):
+            workspace.get(path, lines=lines, from_=first, count=count)

@@ -252,7 +252,7 @@ def test_documents_of_the_same_spec_folder_are_near(place: Place) -> None:
     place.write("specs/002-b/research.md", "# Elsewhere\n\nWhat others read.\n")
     workspace = place.open()
     rows = workspace.triggers("alpha", session_id="s").matches
-    assert [(row["title"], row.get("via")) for row in rows] == [("A", None), ("Research", "link")]
+    assert [(row["title"], row.get("via")) for row in rows] == [("A", None), ("Research", "folder")]
 
 
 def test_what_is_near_but_deprecated_stays_away(place: Place) -> None:

@@ -31,6 +31,7 @@ class CoActivation:
     strength: float
     hops: int
     from_id: int  # the match it was reached from
+    via: str = "link"  # or "folder": shares a spec folder, and no link leads to it
 
 
 def next_turn(session: Session, *, turn_number: int | None = None) -> Session:
@@ -92,16 +93,17 @@ def co_activate(
         reached: dict[int, CoActivation] = {}
         for entry in sorted(front.values(), key=lambda entry: -entry.strength):
             passed_on = entry.strength * PER_HOP
+            linked = [(other, entry.via) for other in neighbours.get(entry.memory_id, [])]
             # A folder's members are expanded only at its first visit, which reaches all of them.
-            adjacent = neighbours.get(entry.memory_id, []) + members.pop(folders.get(entry.memory_id, ""), [])
-            for other in adjacent:
+            beside = [(other, "folder") for other in members.pop(folders.get(entry.memory_id, ""), [])]
+            for other, via in linked + beside:
                 previous = reached.get(other)
                 if (
                     other not in matched
                     and other not in activated
                     and (previous is None or previous.strength < passed_on)
                 ):
-                    reached[other] = CoActivation(other, passed_on, hops, entry.from_id)
+                    reached[other] = CoActivation(other, passed_on, hops, entry.from_id, via)
         activated |= reached
         front = reached
     return sorted(activated.values(), key=lambda entry: (-entry.strength, entry.hops, entry.memory_id))

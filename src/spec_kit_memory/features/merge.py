@@ -101,7 +101,7 @@ def _statement(difference: tuple[str, str]) -> Advice:
 def _both_stated(runtime: Runtime, stated: tuple[tuple[str, str], ...], *, old: Memory, new: Memory) -> Text:
     """The differing statements of which the merged text has both: one that continues another takes its place."""
     try:
-        text = runtime.store.documents.text(new.id)
+        text = saved_document.own_words(runtime.store.documents.text(new.id))
     except MemoryNotFound:  # another process has just deleted it
         return ""
     both = tuple(_statement(pair) for pair in stated if similar.are_both_stated(pair, text))

@@ -205,6 +205,14 @@ def _no_memory_at(runtime: Runtime, path: str, stored: str) -> MemoryNotFound:
 
 def _spelled_out(runtime: Runtime, request: GetRequest) -> GetRequest:
     """Resolve a path that is an id, or that includes lines, as in memory/on-call.md:3-9."""
+    if request.lines is not None and (request.from_ is not None or request.count is not None):
+        number = request.lines.strip()
+        if request.from_ is None or request.count is not None or not number.isdecimal() or not int(number):
+            raise BadParameter(
+                f"lines {request.lines!r} beside {'from' if request.from_ is not None else 'count'} is ambiguous",
+                hint='give lines as search shows them, e.g. lines "42-56", or from and count',
+            )
+        request = request.replace(lines=None, count=int(number))  # "4 lines from line 3"
     if id_ := memory_id(request.path):
         return request.replace(path=runtime.store.documents.get(id_).path)
     place = _PLACE.fullmatch(request.path) if request.lines is None and request.from_ is None else None

@@ -250,8 +250,8 @@ def may_surface(runtime: Runtime, memory: Memory) -> bool:
     )
 
 
-def _row(match: TriggerMatch | None, memory: Memory) -> TriggeredMemory:
-    """A row of the answer; without a match, the memory is linked to one that matched."""
+def _row(match: TriggerMatch | None, memory: Memory, via: str | None = None) -> TriggeredMemory:
+    """A row of the answer; without a match, the memory is near one that matched: by a link or in the same folder."""
     return TriggeredMemory(
         id=memory.id,
         title=memory.title,
@@ -260,7 +260,7 @@ def _row(match: TriggerMatch | None, memory: Memory) -> TriggeredMemory:
         tier=memory.tier,
         phrases=match.phrases if match else (),
         confidence=match.confidence if match else None,
-        via=None if match else "link",
+        via=via,
     )
 
 
@@ -304,15 +304,19 @@ class _Turn:
             session = attention.forget(session, deleted_ids)
             session = attention.attend(session, {match.memory_id: 1.0 for match in shown_matches}, tiers=self._tiers)
             return attention.attend(
-                session, {memory.id: power for memory, power in near}, tiers=self._tiers, via="link"
+                session, {memory.id: by.strength for memory, by in near}, tiers=self._tiers, via="link"
             )
 
         self.session = attentive(self.session)
         left = attention.strengths(self.session, tiers=self._tiers)
-        brought_up = [(match, memories_by_id[match.memory_id]) for match in shown_matches] + [
-            (None, memory) for memory, _ in near
+        brought_up = [
+            *(
+                (memories_by_id[match.memory_id], _row(match, memories_by_id[match.memory_id]))
+                for match in shown_matches
+            ),
+            *((memory, _row(None, memory, by.via)) for memory, by in near),
         ]
-        rows = [self._with_content(_row(match, memory), memory, left) for match, memory in brought_up]
+        rows = [self._with_content(row, memory, left) for memory, row in brought_up]
         sent = self.session.sent - self._before.sent
         change_session(self._runtime, self.session.id, lambda stored: with_sent(attentive(self._begun(stored)), sent))
         return rows
@@ -328,7 +332,7 @@ class _Turn:
             ),
         )
 
-    def _near(self, matched: Mapping[int, float], limit: int) -> list[tuple[Memory, float]]:
+    def _near(self, matched: Mapping[int, float], limit: int) -> list[tuple[Memory, attention.CoActivation]]:
         """Memories that are linked to a match, and documents of the same spec folder."""
         if not matched:
             return []
@@ -340,10 +344,10 @@ class _Turn:
         }
         own = {memory.id: memory.spec_folder for memory in store.documents.many(list(matched)) if memory.spec_folder}
         activated = attention.co_activate(matched, links=self._links(matched, folders), folders={**folders, **own})
-        power = {entry.memory_id: entry.strength for entry in activated}
-        memories = [m for m in store.documents.many(list(power)) if may_surface(self._runtime, m)]
-        memories.sort(key=lambda memory: (-power[memory.id], -memory.attributes.weight, memory.id))
-        return [(memory, power[memory.id]) for memory in memories[:limit]]
+        by_id = {entry.memory_id: entry for entry in activated}
+        memories = [m for m in store.documents.many(list(by_id)) if may_surface(self._runtime, m)]
+        memories.sort(key=lambda memory: (-by_id[memory.id].strength, -memory.attributes.weight, memory.id))
+        return [(memory, by_id[memory.id]) for memory in memories[:limit]]
 
     def _links(self, matched: Iterable[int], folders: Iterable[int]) -> list[Link]:
         """The links of the matches and of the memories that those link to."""
