@@ -567,3 +567,19 @@ def test_a_memory_whose_file_is_gone_says_so_until_the_file_is_back(place: Place
     aside.rename(note)
     workspace.index()
     assert workspace.load(memory.id).memory.path == memory.path
+
+
+@pytest.mark.parametrize("how", [{}, {"group_by": "passage"}])
+def test_a_result_whose_successor_is_left_out_names_it_in_a_hint(place: Place, how: dict[str, Any]) -> None:
+    place.memory("old", "# Old hold\n\nWe hold fifty euros before a ride. The hold is fifty euros.")
+    place.memory("new", "# Change\n\nIt is twenty.")
+    place.memory("other", "# Lunch\n\nThe canteen closes at two.")
+    workspace = place.open()
+    old, new = place.id_of(workspace, "old"), place.id_of(workspace, "new")
+    workspace.link(new, old, "supersedes")
+    question = "how many euros do we hold before a ride"
+    whole, strict = workspace.search(question, **how), workspace.search(question, min_score=0.5, **how)
+    assert [row.id for row in strict.results] == [old]
+    named = f"memory {old} is superseded by memory {new}, which is not among these results"
+    assert [hint for hint in strict.hints if hint.startswith(named)]
+    assert not [hint for hint in whole.hints if "is superseded by" in hint]

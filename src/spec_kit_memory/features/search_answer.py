@@ -247,6 +247,11 @@ def _hints(request: Request, ranking: Ranking, results: Sequence[Any], *, found_
     left_out = min(request.limit, found_count) - len(results) if request.group_by == "memory" else 0
     if left_out > 0 or (found_count and not results):
         hints.append(advise("raise-budget", count=max(left_out, 1)))
+    listed = {row.id: row.superseded_by for row in results}
+    for memory_id, successors in listed.items():
+        if successors and not listed.keys() & set(successors):
+            hints.append(advise("successor-not-shown", id=memory_id, by=successors[0]))
+            break
     if held_back.min_score:
         hints.append(advise("below-score", count=held_back.min_score, score=request.min_score or 0.0))
     if request.include_content and any(row.already_sent and not row.content for row in results):

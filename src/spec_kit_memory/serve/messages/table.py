@@ -66,6 +66,9 @@ TABLE: Mapping[str, Words] = {
         "{count} more did not fit the token budget; a larger `max_tokens` or a narrower question helps"
     ),
     "sent-before": _alike("what this session was sent before is only referred to; `dedup=False` sends it again"),
+    "successor-not-shown": _alike(
+        "memory {id} is superseded by memory {by}, which is not among these results: `load({by})` reads it"
+    ),
     "below-score": _alike("{count:match is|matches are} below `min_score` {score}"),
     "drop-filters": _alike("search again without {parameters!p}"),
     "other-words": _alike("try other words for the same thing, or `list()` to browse"),
