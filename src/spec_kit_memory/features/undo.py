@@ -237,7 +237,8 @@ def _undelete(runtime: Runtime, act: Act, change: Change) -> _Done:
     files = undo_steps.put_files_back(runtime, formers)
     copies = [_copy_at_free_path(runtime, memory) for memory in copied]
     with _applied(runtime, change, [*files, *copies]):
-        for _, memory in left:
+        # The first of many equal titles is the one that links by title mean: each one before it would move them again.
+        for memory in sorted((memory for _, memory in left), key=lambda memory: memory.id):
             own = [step for step in files if step.path == memory.path]
             runtime.store.documents.recall(memory.id, _with_files(change, own))
         for copy in copies:
