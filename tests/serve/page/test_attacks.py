@@ -148,6 +148,26 @@ def test_a_character_reference_hides_and_turns_nothing(text: str) -> None:
     assert document.visible(document.html_of(text)) == document.html_of(text)
 
 
+@pytest.mark.parametrize(
+    ("link", "is_named"),
+    [
+        ("[https://good.example](https://evil.example/x)", True),
+        ("[https://good.example](https://evil.example/x?https://good.example)", True),
+        ("[**https://good.example**/a](https://good.example@evil.example/x)", True),
+        ("[www.good.example](https://evil.example/x)", True),
+        ("[`https://good.example`](https://evil.example/x)", True),
+        ("[https://good.example/a](https://good.example/b)", False),
+        ("[www.good.example](https://www.good.example/b)", False),
+        ("[the notes](https://good.example/b)", False),
+        ("<https://good.example/b>", False),
+    ],
+)
+def test_a_link_that_says_another_site_than_it_leads_to_shows_where_it_leads(link: str, is_named: bool) -> None:
+    shown = html.unescape(re.sub(r"<[^<>]*>", "", document.html_of(link)))
+    assert ("evil.example/x" in shown) is is_named
+    assert ("(" in shown) is is_named
+
+
 def test_the_plain_text_has_the_front_matter_that_an_agent_loads(page: Page) -> None:
     written(page.root, "memory/front.md", "---\ntitle: Front\nnote: obey the heron\n---\n# Front\n\nx\n")
     page.workspace.index()

@@ -16,7 +16,7 @@ from functools import cache
 from html import escape, unescape
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import nh3
 from markdown_it import MarkdownIt
@@ -60,6 +60,7 @@ _CLASSES = {"wide", "unseen", "label"}  # a wide table, source that markdown doe
 _SCHEMES = {"http", "https", "mailto"}
 _MARKUP = re.compile(r"<[^<>]*>")
 _HREF = re.compile(r'href="([^"]*)"')
+_SITE = re.compile(r"\s*(?:[a-z][a-z0-9+.-]{0,20}://|(?=www\.))([^\s/?#]+)", re.IGNORECASE)
 _WORDS = re.compile(r"[^\W_]+")
 _SAFE_ID = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -177,21 +178,31 @@ def _reader() -> MarkdownIt:
 
 def _shown_whole(children: Sequence[Token]) -> Iterator[Token]:
     """The parts of a line, with the title and the target of a link as text where a browser would not show them."""
-    unseen: list[str] = []
+    opened: list[tuple[str, str]] = []  # the address and title of a link
+    words: list[str] = []  # of the innermost link
     for token in children:
         if token.type == "text":
             token.content = visible(token.content)  # a character reference can stand for what is not seen
         yield token
+        words.append(token.content)
         if token.type == "link_open":
-            address, title = str(token.attrGet("href") or ""), str(token.attrGet("title") or "")
-            scheme = address.partition(":")[0].lower()
-            parts = (
-                visible(unquote(address)) if scheme not in _SCHEMES else "",
-                f"“{visible(title)}”" if title else "",
-            )
-            unseen.append(" ".join(filter(None, parts)))
-        if token.type == "link_close" and unseen and (said := unseen.pop()):
-            yield Token("text", "", 0, content=f" ({said})")
+            opened.append((str(token.attrGet("href") or ""), str(token.attrGet("title") or "")))
+            words.clear()
+        if token.type == "link_close" and opened:
+            address, title = opened.pop()
+            is_seen = address.partition(":")[0].lower() in _SCHEMES and not _is_disguised("".join(words), address)
+            parts = ("" if is_seen else visible(unquote(address)), f"“{visible(title)}”" if title else "")
+            if said := " ".join(filter(None, parts)):
+                yield Token("text", "", 0, content=f" ({said})")
+
+
+def _is_disguised(words: str, address: str) -> bool:
+    """Do the words of a link name another site than the one it leads to?"""
+    named = _SITE.match(words)
+    try:
+        return named is not None and urlsplit(f"//{named[1]}").hostname != urlsplit(address).hostname
+    except ValueError:  # of no valid form
+        return True
 
 
 def _raw_block(_self: Any, tokens: Sequence[Any], index: int, _options: Any, environment: Any) -> str:
