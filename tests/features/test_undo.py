@@ -813,3 +813,19 @@ def test_a_forgotten_memory_stays_forgotten_though_the_undo_of_a_restore_writes_
     assert workspace.list().memories == ()
     workspace.undo()
     assert [memory.id for memory in workspace.list().memories] == [card.id]
+
+
+def test_undo_names_as_the_next_change_only_one_that_can_be_taken_back(place: Place) -> None:
+    path = place.memory("note", "# Note\n\nThe ferry leaves at six.", title="Note")
+    other = place.memory("other", "# Other\n\nThe canteen closes at two.", title="Other")
+    workspace = place.open()
+    note, beside = place.id_of(workspace, "note"), place.id_of(workspace, "other")
+    workspace.update(beside, title="Canteen")
+    workspace.update(note, title="Ferry")
+    workspace.update(note, importance_tier="important")
+    path.write_text(path.read_text(encoding="utf-8").replace("Ferry", "Ferry by hand"), encoding="utf-8")
+    assert workspace.undo().hints[-1] == f"undo again takes back the change before: update of #{beside}"
+    taken_back = workspace.undo()
+    assert any("title" in hint and "changed since" in hint for hint in taken_back.hints)
+    assert taken_back.hints[-1] == "nothing else is left to undo"
+    assert "Canteen" not in other.read_text(encoding="utf-8")

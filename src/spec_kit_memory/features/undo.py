@@ -152,7 +152,7 @@ def _undo(runtime: Runtime, walk: Iterator[Act]) -> UndoAnswer:
         before = None
         with suppress(SpecKitMemoryError):  # the undo is done; the rest is optional
             _embed(runtime, done.memory_ids)
-            before = next(walk, None)
+            before = next((earlier for earlier in walk if _is_possible(runtime, earlier)), None)
         again = finding("undo-again", change=_name(before)) if before else finding("nothing-left-to-undo")
         return UndoAnswer(
             outcome=done.outcome,
@@ -345,16 +345,7 @@ class _Plan:
 
 def _step_by_step(runtime: Runtime, act: Act, change: Change) -> _Done:
     """Revert all steps of one call together, the last one first."""
-    plans, hints = [], []
-    for step in reversed(act.steps):
-        try:
-            plan = _STEPS[step.operation.kind](runtime, step)
-        except _CannotUndo as impossible:
-            hints.append(impossible.reason)
-            continue
-        plans += [plan] if plan else []
-    if not plans:
-        raise _CannotUndo(*(hints or [finding("nothing-of-it-is-left")]))
+    plans, hints = _plans(runtime, act)
 
     def attempt() -> None:
         with _applied(runtime, change, [step for plan in plans for step in plan.files()]):
@@ -364,6 +355,30 @@ def _step_by_step(runtime: Runtime, act: Act, change: Change) -> _Done:
     file_changes.retried(attempt)
     ids = [memory_id for plan in plans for memory_id in plan.memory_ids]
     return _Done(plans[-1].outcome, ids, [*(hint for plan in plans for hint in plan.hints), *hints])
+
+
+def _is_possible(runtime: Runtime, act: Act) -> bool:
+    """Is anything left that an undo of this would revert? Of whole files this is found out when it is undone."""
+    try:
+        return act.kind not in _STEPS or bool(_plans(runtime, act))
+    except _CannotUndo:
+        return False
+
+
+def _plans(runtime: Runtime, act: Act) -> tuple[list[_Plan], list[Advice]]:
+    """How each step is reverted, the last one first, and why some are not; nothing is changed yet."""
+    plans: list[_Plan] = []
+    hints: list[Advice] = []
+    for step in reversed(act.steps):
+        try:
+            plan = _STEPS[step.operation.kind](runtime, step)
+        except _CannotUndo as impossible:
+            hints.append(impossible.reason)
+            continue
+        plans += [plan] if plan else []
+    if not plans:
+        raise _CannotUndo(*(hints or [finding("nothing-of-it-is-left")]))
+    return plans, hints
 
 
 def _live(runtime: Runtime, memory_id: int) -> Memory:
