@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -11,7 +12,8 @@ import pytest
 
 from spec_kit_memory.core.memory import Actor, ContextType, Event, Relation, Tier
 from spec_kit_memory.errors import DatabaseCorrupt, FileMissing, Invalid
-from spec_kit_memory.files.original_db import read_original
+from spec_kit_memory.files import original_db
+from spec_kit_memory.files.original_db import OriginalMemory, read_original
 
 MEMORY_INDEX = """
 CREATE TABLE memory_index (
@@ -97,6 +99,28 @@ def test_use_validations_and_metadata_are_read(tmp_path: Path) -> None:
     assert memory.validation_count == 3
     assert memory.confidence == Decimal("0.80")
     assert memory.content == "text"
+
+
+def test_thousands_of_rows_of_one_file_are_joined_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    joined = []
+
+    def counted(memory: OriginalMemory, **changes: object) -> OriginalMemory:
+        joined.append(memory.path)
+        return replace(memory, **changes)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(original_db, "replace", counted)
+    path = database(
+        tmp_path,
+        MEMORY_INDEX,
+        """WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 2000)
+           INSERT INTO memory_index (id, spec_folder, file_path, access_count, validation_count, trigger_phrases)
+           SELECT n, 'a', 'specs/001-a/memory/x.md', 1, n % 7, '["phrase ' || n || '"]' FROM number""",
+    )
+    (memory,) = read_original(path).memories
+    assert memory.ids == tuple(str(n) for n in range(1, 2001))
+    assert memory.triggers == tuple(f"phrase {n}" for n in range(1, 2001))
+    assert (memory.access_count, memory.validation_count) == (2000, 6)
+    assert len(joined) == 1
 
 
 def test_rows_of_one_file_become_one_memory(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -190,11 +190,10 @@ class _Reader:
         return rows
 
     def _memories(self) -> tuple[OriginalMemory, ...]:
-        by_path: dict[str, OriginalMemory] = {}
+        by_path: dict[str, list[OriginalMemory]] = {}
         for memory in self._read_rows("memory_index", _memory):
-            earlier = by_path.get(memory.path)
-            by_path[memory.path] = memory if earlier is None else _together(earlier, memory)
-        return tuple(by_path.values())
+            by_path.setdefault(memory.path, []).append(memory)
+        return tuple(map(_together, by_path.values()))
 
     def _link(self, row: dict[str, Any]) -> OriginalLink | None:
         source, target = _text(row.get("source_id")), _text(row.get("target_id"))
@@ -262,15 +261,15 @@ def _memory(row: dict[str, Any]) -> OriginalMemory | None:
     )
 
 
-def _together(memory: OriginalMemory, other: OriginalMemory) -> OriginalMemory:
-    """Merge two rows of one file (one per anchor): uses are added; the row with more validations gives the rest."""
-    leading = other if other.validation_count > memory.validation_count else memory
+def _together(memories: Sequence[OriginalMemory]) -> OriginalMemory:
+    """Merge the rows of one file (one per anchor): uses are added; the row with the most validations gives the rest."""
+    leading = max(memories, key=lambda memory: memory.validation_count)
     return replace(
         leading,
-        ids=memory.ids + other.ids,
-        triggers=tuple(dict.fromkeys(memory.triggers + other.triggers)),
-        access_count=memory.access_count + other.access_count,
-        last_access=max((at for at in (memory.last_access, other.last_access) if at), default=None),
+        ids=tuple(identifier for memory in memories for identifier in memory.ids),
+        triggers=tuple(dict.fromkeys(phrase for memory in memories for phrase in memory.triggers)),
+        access_count=sum(memory.access_count for memory in memories),
+        last_access=max((memory.last_access for memory in memories if memory.last_access), default=None),
     )
 
 
