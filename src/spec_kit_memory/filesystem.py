@@ -121,9 +121,9 @@ class System:
         self.before("write", "")
         return os.write(descriptor, data)
 
-    def truncate(self, descriptor: int) -> None:
+    def truncate(self, descriptor: int, size: int = 0) -> None:
         self.before("truncate", "")
-        os.ftruncate(descriptor, 0)
+        os.ftruncate(descriptor, size)
 
     def fsync(self, descriptor: int) -> None:
         self.before("fsync", "")
@@ -416,15 +416,24 @@ def rewrite(place: Place, data: bytes) -> None:
         os.close(descriptor)
 
 
-def append(place: Place, data: bytes) -> int:
-    """Append to a file, creating it if it is missing; returns its new size."""
+def append(place: Place, data: bytes, *, synced: bool = False) -> int:
+    """Append to a file, creating it if it is missing; returns its new size. `synced`: it survives a power cut."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _NOFOLLOW | _NEVER_WAIT | _CLOSED_ON_EXEC | _BINARY
     with _spot(place) as spot:
         spot.refuse_link()
         descriptor = _checked(place, _system.create(spot.name, flags, 0o600, spot.handle), written=True)
+    before = os.fstat(descriptor).st_size
     try:
         write_all(descriptor, data)
+        if synced:
+            _system.fsync(descriptor)
+            sync(place.parent)
         return os.fstat(descriptor).st_size
+    except OSError:
+        if os.fstat(descriptor).st_size <= before + len(data):  # nobody else has appended something
+            with suppress(OSError):
+                _system.truncate(descriptor, before)
+        raise
     finally:
         os.close(descriptor)
 

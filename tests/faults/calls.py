@@ -157,9 +157,9 @@ class _System(System):
         self._recorder.wrote(facts.st_ino, max(offset, after - count), bytes(data[:count]))
         return count
 
-    def truncate(self, descriptor: int) -> None:
-        super().truncate(descriptor)
-        self._recorder.cut(os.fstat(descriptor).st_ino, 0)
+    def truncate(self, descriptor: int, size: int = 0) -> None:
+        super().truncate(descriptor, size)
+        self._recorder.cut(os.fstat(descriptor).st_ino, size)
 
     def fsync(self, descriptor: int) -> None:
         super().fsync(descriptor)

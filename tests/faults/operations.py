@@ -19,6 +19,7 @@ from unittest.mock import patch
 
 import apsw
 
+from spec_kit_memory.files import set_aside
 from spec_kit_memory.index.sqlite.engine import SqliteIndex
 from spec_kit_memory.serve.cli import cleanup
 from spec_kit_memory.serve.cli.invocation import Invocation
@@ -546,13 +547,9 @@ def look(workspace: Workspace) -> dict[str, Any]:
         **recorded,
         "found": [[result.path for result in workspace.search(query, limit=3).results] for query in WORDS],
         "checkpoints": sorted(row["name"] for row in workspace.checkpoint_list().checkpoints),
-        "set aside": sorted(_lines(root / ".spec-kit-memory/set-aside.jsonl")),
+        "set aside": sorted(set_aside.read(workspace.settings, scope=workspace._runtime.scope)),
         "head": workspace.ledger_head().head,
     }
-
-
-def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
 
 def _files(folder: Path, *, all_: bool = False) -> Iterator[tuple[str, str]]:

@@ -249,7 +249,16 @@ def _forget(
             runtime.store.documents.forget(memory.id, change)
     if runtime.accepts:
         return [step.path for step in moves.values()]
-    return [step.trashed.path.as_posix() if filesystem.exists(step.trashed) else step.trash for step in moves.values()]
+    return [_place_in_trash(step) for step in moves.values()]
+
+
+def _place_in_trash(step: file_changes.FileMove) -> str:
+    """The file's path in the trash, or its name where the trash is rows. The delete is done, readable or not."""
+    try:
+        is_file = filesystem.exists(step.trashed)
+    except OSError:
+        is_file = True
+    return step.trashed.path.as_posix() if is_file else step.trash
 
 
 def _deleted(

@@ -134,6 +134,8 @@ def write_lines(path: Path, lines: Iterable[str]) -> int:
                     count += 1
             staged.finish()
             staged.install()
+        with suppress(OSError):  # it is complete: only if the power fails now may its name be lost
+            filesystem.sync(Place.of(real).parent)
     except (OSError, ValueError) as error:
         raise disk_error(error, path) from error
     return count

@@ -38,7 +38,7 @@ def read(settings: Settings, *, scope: Scope) -> frozenset[str]:
 
 def put(settings: Settings, key: str, *, aside: bool, scope: Scope) -> None:
     place = _place(settings, scope)
-    if filesystem.append(place, _line(key, aside)) > _MOST_BYTES:
+    if filesystem.append(place, _line(key, aside), synced=True) > _MOST_BYTES:
         fresh = place.sibling(f"{place.path.stem}.new")
         filesystem.rewrite(
             fresh, b"".join(_line(key, True) for key in sorted(read(settings, scope=scope))[-_MOST_KEYS:])
