@@ -169,6 +169,7 @@ class ScanState:
     looked_up: dict[str, list[str]] = field(default_factory=dict)
     origins: dict[str, dict[str, None]] = field(default_factory=dict)  # by text, in order
     inherited: dict[int, bool] = field(default_factory=dict)  # by memory: does another file have its text?
+    forgotten_texts: dict[str, ForgottenTexts] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.ids = {path: row.memory_id for path, row in self.stored.items() if row.presence is Presence.LIVE}
@@ -210,16 +211,12 @@ class ScanState:
         self.origins.clear()
 
     def forgotten(self, key: str) -> ForgottenTexts:
-        if key not in self._forgotten:
+        if key not in self.forgotten_texts:
             rows = {path: self.stored[path] for path in self.alike(key)}
-            self._forgotten[key] = ForgottenTexts(
+            self.forgotten_texts[key] = ForgottenTexts(
                 {path: row.spec_folder for path, row in rows.items() if row.presence is Presence.FORGOTTEN}
             )
-        return self._forgotten[key]
-
-    @cached_property
-    def _forgotten(self) -> dict[str, ForgottenTexts]:
-        return {}
+        return self.forgotten_texts[key]
 
     @cached_property
     def _by_text(self) -> dict[str, list[str]]:
