@@ -12,7 +12,8 @@ import socket
 import subprocess
 import tempfile
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
@@ -178,6 +179,27 @@ class Server:
         with psycopg.connect(self.url(database), autocommit=True) as connection:
             cursor = connection.execute(sql.encode())
             return cursor.fetchall() if cursor.description else []
+
+    @contextmanager
+    def without_free_connections(self) -> Iterator[None]:
+        """Every connection that it gives is taken; whoever else had one has lost it."""
+        others = "backend_type = 'client backend' AND pid <> ALL(%s)"
+        with ExitStack() as taken:
+            first = taken.enter_context(closing(psycopg.connect(self.url(), autocommit=True)))
+            limit = first.execute("SELECT current_setting('max_connections')::int").fetchone()
+            assert limit is not None
+            held = [first.info.backend_pid]
+            deadline = time.monotonic() + START_SECONDS
+            while len(held) < limit[0]:
+                assert time.monotonic() < deadline, f"{len(held)} of {limit[0]} connections could be taken"
+                first.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}", (held,))
+                try:
+                    one = taken.enter_context(closing(psycopg.connect(self.url())))
+                except psycopg.OperationalError:  # a process that was ended needs a moment to go
+                    time.sleep(0.02)
+                else:
+                    held.append(one.info.backend_pid)
+            yield
 
 
 def free_port() -> int:

@@ -9,7 +9,6 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -170,14 +169,8 @@ def test_a_server_without_free_connections_is_busy(own_server: Server) -> None:
     own_server.settings = ("max_connections=5", "superuser_reserved_connections=0", "reserved_connections=0")
     own_server.start()
     store = PostgresIndex(own_server.url(), "p")
-    held = []
-    with suppress(psycopg.OperationalError):
-        while True:
-            held.append(psycopg.connect(own_server.url()))
-    with pytest.raises(DatabaseBusy, match="connections"):
+    with own_server.without_free_connections(), pytest.raises(DatabaseBusy, match="connections"):
         PostgresIndex(own_server.url(), "p")
-    for connection in held:
-        connection.close()
     assert store.documents.count() == 0
     store.close()
 

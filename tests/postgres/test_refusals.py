@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -247,25 +247,13 @@ def test_without_free_connections_commands_and_mcp_are_told_to_try_again(tmp_pat
         server.stop()
         server.settings = ("max_connections=20", "superuser_reserved_connections=0", "reserved_connections=0")
         server.start()
-        server.execute("CREATE ROLE ana LOGIN SUPERUSER")
-        with Talk(root, SPEC_KIT_MEMORY_INDEX_URL=server.url(user="ana")) as talk:
+        with Talk(root, SPEC_KIT_MEMORY_INDEX_URL=server.url()) as talk:
             talk.ready(memories=3)
-            held = []
-            with suppress(psycopg.OperationalError):
-                while True:
-                    held.append(psycopg.connect(server.url()))
-            with psycopg.connect(server.url(), autocommit=True) if not held else held.pop() as one:
-                one.autocommit = True
-                one.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'ana'")
-                with suppress(psycopg.OperationalError):
-                    while True:
-                        held.append(psycopg.connect(server.url()))
-                message = skm(root, "save", "--text", TEXT, url=server.url(user="ana"), code=1)["error"]
+            with server.without_free_connections():
+                message = skm(root, "save", "--text", TEXT, url=server.url(), code=1)["error"]
                 require(Answer({"isError": True, "structuredContent": message}), refusal, server.port, code="E025")
                 require(talk.search("zebra1"), refusal, server.port, code="E025")
                 require(talk.call("memory_save", context=SESSION), refusal, server.port, code="E025")
-            for connection in held:
-                connection.close()
             assert talk.search("zebra1").titles[0] == "Note 1"
             saved = talk.call("memory_save", context=SESSION)
             assert not saved.is_error, saved
