@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+
 import pytest
 
-from spec_kit_memory.answers import FlatResult
+from spec_kit_memory.answers import Answer, FlatResult
 from spec_kit_memory.serve import render
+from spec_kit_memory.workspace import Workspace
 from tests.features.conftest import Place
 from tests.features.test_search import TOKENS, first
 
@@ -171,3 +175,46 @@ def test_a_rule_that_a_search_put_above_its_results_is_named_where_another_finds
     (rule,) = workspace.search("access tokens", session_id="s", limit=1).constitutional
     assert rule.text
     assert first(workspace.search("commit to main", session_id="s")).already_sent
+
+
+TELLING = "Never commit to main"
+# Each way in which a rule reaches a session.
+WAYS: dict[str, Callable[[Workspace], Answer]] = {
+    "a result": lambda workspace: workspace.search("never commit to main", session_id="s"),
+    "a result with content": lambda workspace: workspace.search("commit to main", session_id="s", include_content=True),
+    "a flat result": lambda workspace: workspace.search("never commit to main", session_id="s", group_by="passage"),
+    "above the results": lambda workspace: workspace.search("access tokens", session_id="s", limit=1),
+    "a start": lambda workspace: workspace.context(session_id="s"),
+    "a start with a prompt": lambda workspace: workspace.context("may I commit to main?", session_id="s"),
+    "a trigger": lambda workspace: workspace.triggers("may I commit to main?", session_id="s"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("before", WAYS)
+def test_a_rule_is_told_once_in_a_session_whichever_way_comes_first(place: Place, before: str, way: str) -> None:
+    rule = f"---\ntriggers: [commit to main]\n---\n# House rules\n\n{TELLING}.\n\n## Decisions\n\n- No exceptions.\n"
+    place.write("constitutional/house.md", rule)
+    place.memory("tokens", TOKENS)
+    workspace = place.open()
+    assert TELLING in json.dumps(render.envelope(WAYS[before](workspace)))
+    assert TELLING not in json.dumps(render.envelope(WAYS[way](workspace)))
+    workspace.session("s", anew=True)
+    assert TELLING in json.dumps(render.envelope(WAYS[way](workspace))), "what was told is forgotten"
+
+
+def test_a_rule_that_was_told_is_named_where_a_prompt_brings_it_up_again(place: Place) -> None:
+    place.write("constitutional/house.md", f"---\ntriggers: [commit to main]\n---\n# House rules\n\n{TELLING}.\n")
+    workspace = place.open()
+    workspace.context(session_id="s")
+    again = workspace.context("may I commit to main?", session_id="s").text
+    assert again == "## Brought up by the prompt\n\nTold before: House rules (#1)"
+
+
+def test_a_rule_that_was_shown_in_part_is_told_whole(place: Place) -> None:
+    text = "\n\n".join(f"## Part {n}\n\n" + f"The compass of part {n} is kept dry. " * 6 for n in range(4))
+    place.write("constitutional/house.md", f"# House rules\n\n{text}\n")
+    place.memory("tokens", TOKENS)
+    workspace = place.open()
+    assert "compass of part 2" in first(workspace.search("compass of part 2", session_id="s", max_tokens=250)).text
+    assert "compass of part 0" in workspace.context(session_id="s").text

@@ -13,6 +13,7 @@ import pytest
 
 from spec_kit_memory import settings
 from spec_kit_memory.serve.hooks import HOOKED, SUMMARISED, TEXT_LENGTH
+from spec_kit_memory.settings import Semantic, Settings
 from spec_kit_memory.workspace import Workspace
 
 CONSTITUTION = (
@@ -153,6 +154,16 @@ def test_a_rule_that_a_prompt_brought_up_is_not_told_again_at_a_start(root: Path
     assert "Somebody must agree." in said(answered("prompt", given={**given, "prompt": "May I deploy this?"}))
     start = run("session-start", given={**given, "source": "startup"})
     assert b"Somebody must agree." not in start.stdout
+
+
+def test_a_rule_that_a_search_found_is_not_told_again_by_a_hook(root: Path) -> None:
+    with Workspace(Settings(root=root, semantic=Semantic(model="none"), watch="off")) as workspace:
+        found = workspace.search("ask before a deploy somebody must agree", session_id="5e57").results
+    assert any("Somebody must agree." in result.text for result in found)
+    given = {"session_id": "5e57", "cwd": str(root)}
+    assert b"Somebody must agree." not in run("prompt", given={**given, "prompt": "May I deploy this?"}).stdout
+    assert b"Somebody must agree." not in run("session-start", given={**given, "source": "startup"}).stdout
+    assert b"Somebody must agree." in run("session-start", given={**given, "source": "compact"}).stdout
 
 
 @pytest.mark.parametrize("host", SUMMARISED)

@@ -73,6 +73,40 @@ def test_a_session_is_told_once_whatever_connection_and_tool(live: LiveWorkspace
     anyio.run(_bounded, talk)
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("memory_search", {"query": "never commit to main"}),
+        ("memory_search", {"query": "never commit to main", "groupBy": "passage"}),
+        ("memory_search", {"query": "never commit to main", "includeContent": True}),
+        ("memory_load", {"memoryId": 1}),
+        ("memory_get", {"path": "constitutional/house.md"}),
+    ],
+)
+def test_a_connection_that_found_or_loaded_a_rule_is_not_told_it_again(
+    live: LiveWorkspace, tool: str, arguments: dict[str, Any]
+) -> None:
+    async def talk() -> None:
+        server = build_server(live)
+        for _ in range(2):  # the second answer to the question comes from the cache
+            async with Client(server) as client:
+                answer = await client.call_tool(tool, arguments)
+                assert "Never commit to main" in json.dumps(answer.structured_content)
+                assert not await rules(client)
+                assert not await rules(client, "memory_context")
+
+    anyio.run(_bounded, talk)
+
+
+def test_a_connection_that_read_a_few_lines_of_a_rule_is_told_it(live: LiveWorkspace) -> None:
+    async def talk() -> None:
+        async with Client(build_server(live)) as client:
+            await client.call_tool("memory_get", {"path": "constitutional/house.md", "lines": "1-2"})
+            assert await rules(client)
+
+    anyio.run(_bounded, talk)
+
+
 def test_over_http_every_session_is_told_and_clients_without_one_each_time(live: LiveWorkspace) -> None:
     def asked(client: TestClient, **headers: str) -> bool:
         call = {"name": "memory_search", "arguments": {"query": "access tokens"}}

@@ -62,6 +62,7 @@ class _Page:
     parts: list[ContextPart] = field(default_factory=list)
     shown: set[int] = field(default_factory=set)
     sent: list[str] = field(default_factory=list)  # hashes of the passages that it contains whole
+    told: Set[int] = frozenset()  # rules that were sent before: they are named, not told again
     _heading: str = ""
 
     def heading(self, words: str) -> None:
@@ -115,7 +116,9 @@ def context(runtime: Runtime, request: ContextRequest) -> ContextAnswer:
     newest = _newest(runtime, folder) if folder and loading != "skip" else []
     offers = _offers(newest, most=max_tokens // 4)
     page = _Page(budget=max_tokens, frame_tokens=FRAME_TOKENS + _count(offers))
-    sent_rules = _rules(runtime, page, prompt or "", max_tokens, sessions.rules_sent_to(runtime, session_id))
+    already_sent = sessions.rules_sent_to(runtime, session_id)
+    page.told = {rule.id for rule in runtime.rules() if sessions.was_sent(runtime, rule, already_sent)}
+    sent_rules = _rules(runtime, page, prompt or "", max_tokens, already_sent)
     brought = False
     decided = _decided_on(runtime, request, folder) if loading != "skip" and (prompt or folder) else {}
     if prompt:
@@ -146,7 +149,11 @@ def _name_newest(runtime: Runtime, page: _Page) -> int:
     """List the memories that were saved last and are still valid; returns how many."""
     page.heading("## Saved last")
     newest = runtime.store.documents.find(limit=5 * NEWEST)
-    holding = [memory for memory in newest if memory.trusted and sessions.may_surface(runtime, memory)]
+    holding = [
+        memory
+        for memory in newest
+        if memory.trusted and memory.id not in page.told and sessions.may_surface(runtime, memory)
+    ]
     return len(page.name("", holding[:NEWEST]))
 
 
@@ -163,7 +170,7 @@ def _loading(runtime: Runtime, prompt: str | None, session_id: str | None) -> st
 def _rules(runtime: Runtime, page: _Page, prompt: str, budget: int, already_sent: Set[str]) -> list[str]:
     """Add the rules that this session was not sent yet; returns their marks, so that they are sent once."""
     triggered = {match.memory_id for match in runtime.matcher().match(prompt)} if prompt else set()
-    rules = {m.id: m for m in runtime.rules() if sessions.is_due(m, already_sent, triggered=m.id in triggered)}
+    rules = {m.id: m for m in runtime.rules() if sessions.is_due(runtime, m, already_sent, triggered=m.id in triggered)}
     if not rules:
         return []
     texts = [
@@ -196,7 +203,10 @@ def _triggered(
     chosen = [memories[m.memory_id] for m in matches if m.memory_id not in left_out][:MOST_TRIGGERED]
     if chosen:
         page.heading("## Brought up by the prompt")
+    page.name("Told before: ", [memory for memory in chosen if memory.id in page.told])
     for memory in chosen:
+        if memory.id in page.told:
+            continue
         text = _with_decision(sessions.summary(runtime.store.documents.text(memory.id)), decided.get(memory.id))
         page.add("trigger", memory, text, most=budget // len(chosen))
     return bool(matches)
@@ -287,7 +297,7 @@ def _decided_on(runtime: Runtime, request: ContextRequest, folder: str | None) -
 def _decisions(page: _Page, decided: Mapping[int, _Decided]) -> None:
     """Add the decisions of memories that are not shown yet: each memory is shown in one place."""
     page.heading("## Decisions that bear on it")
-    left = (decision for decision in decided.values() if decision.memory.id not in page.shown)
+    left = (decision for decision in decided.values() if decision.memory.id not in page.shown | page.told)
     for decision in islice(left, DECISIONS):
         page.add("decision", decision.memory, decision.text, passage=decision.passage)
 
@@ -309,7 +319,8 @@ def _nearest(runtime: Runtime, page: _Page, request: ContextRequest, folder: str
         return
     page.heading("## Nearest to the prompt")
     # The user did not ask for this text, so unvouched memories are left out; a search returns them, marked.
-    fitting = [result for result in ranking.memories if result.memory.trusted and result.memory.id not in page.shown]
+    known = page.shown | page.told
+    fitting = [result for result in ranking.memories if result.memory.trusted and result.memory.id not in known]
     with_words = (
         (result, words_of) for result in fitting if not result.superseded_by and (words_of := _words(runtime, result))
     )

@@ -21,7 +21,7 @@ from spec_kit_memory.core.citations import Code
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Filter, Memory, Presence, Source, State, Tier
 from spec_kit_memory.errors import AnchorNotFound, BadParameter, MemoryNotFound, OutOfRange
-from spec_kit_memory.features import freshness, remarks
+from spec_kit_memory.features import freshness, remarks, sessions
 from spec_kit_memory.features.personal import PERSONAL, is_personal
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.parameter_values import memory_id
@@ -48,12 +48,13 @@ def load(runtime: Runtime, request: LoadRequest) -> LoadAnswer:
     if end == len(lines) and text.endswith("\n") and not anchor_id and not cut:
         content += "\n"  # to the end of the file, as it is
     runtime.used([memory.id])
+    where = f"{first}-{end}" if end >= first else ""
+    sessions.remember_rules(runtime, sessions.marks_of_rules_among(runtime, [(memory.id, where, content)]))
     whole, sent = tokens.count(text), tokens.count(content)
     problems = remarks.problems_of(runtime, [memory], slips=True)
     hints: list[Text] = [*cut]
     if cut or end < last:
         hints.append(advise("read-on", path=memory.path, lines=f"{end if cut else end + 1}-{last}"))
-    where = f"{first}-{end}" if end >= first else ""
     about: dict[str, Value] = {
         "title": memory.title,
         "id": memory.id,
@@ -173,6 +174,7 @@ def get(runtime: Runtime, request: GetRequest) -> GetAnswer:
     if to_the_end and end == len(every) and whole.endswith("\n") and not cut:
         text += "\n"  # to the end of the file, as it is
     hints: list[Text] = [*([older] if older else []), *cut]
+    sessions.remember_rules(runtime, sessions.marks_of_rules_among(runtime, [(memory.id, f"{first}-{end}", text)]))
     if end < last:
         hints.append(advise("read-on", path=memory.path, lines=f"{end + 1}-{last}"))
     return GetAnswer(

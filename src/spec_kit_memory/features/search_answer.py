@@ -6,7 +6,7 @@ back. Answers are cached for a minute.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -57,7 +57,7 @@ def _answered(runtime: Runtime, request: Request) -> SearchAnswer:
     key = (request, int(runtime.now().timestamp() // CACHE_SECONDS), sent_rules)
     cached = cache.get(key, generation) if request.session_id is None else None
     if cached is not None:
-        sessions.remember_rules(runtime, _rule_marks(runtime, cached.constitutional))
+        sessions.remember_rules(runtime, _rule_marks(runtime, cached.constitutional, cached.results))
         if request.include_content:
             runtime.used([result.id for result in cached.results])
         return replace(cached, meta=replace(cached.meta, cache_hit=True))
@@ -94,7 +94,7 @@ def _packed(runtime: Runtime, request: Request, ranking: Ranking) -> SearchAnswe
         if by_passage
         else builder.results(candidates[: request.limit], frame.room)
     )
-    marks = _rule_marks(runtime, shown_rules.rules, lines=request.session_id is not None)
+    marks = _rule_marks(runtime, shown_rules.rules, results, lines=request.session_id is not None)
     builder.remember(list(dict.fromkeys(result.id for result in results)), marks)
     cards, results = builder.contiguity(results)
     hints = _hints(request, ranking, results, found_count=len(candidates))
@@ -170,7 +170,9 @@ def _rules(runtime: Runtime, request: Request, budget: int, *, without: Set[int]
     triggered = {match.memory_id for match in triggers.Matcher(phrases).match(request.text)}
     if request.dedup:
         sent_rules = sessions.rules_sent_to(runtime, request.session_id)
-        memories = {id_: m for id_, m in memories.items() if sessions.is_due(m, sent_rules, triggered=id_ in triggered)}
+        memories = {
+            id_: m for id_, m in memories.items() if sessions.is_due(runtime, m, sent_rules, triggered=id_ in triggered)
+        }
     bodies = {id_: _body(runtime.opened(memory).outline) for id_, memory in memories.items()}
     named_rules = {m.id: Rule(id=m.id, title=m.title, path=m.path, text="") for m in memories.values()}
     candidates = [
@@ -190,14 +192,26 @@ def _rules(runtime: Runtime, request: Request, budget: int, *, without: Set[int]
     return _ShownRules((*with_text, *(named_rules[id_] for id_ in ruled.named)), ruled.unnamed)
 
 
-def _rule_marks(runtime: Runtime, rules: Sequence[Rule], *, lines: bool = False) -> list[str]:
-    """Marks for the rules in an answer, so that a session gets each rule once; with `lines` as a result, too."""
+def _rule_marks(
+    runtime: Runtime, rules: Sequence[Rule], results: Sequence[Result | FlatResult], *, lines: bool = False
+) -> list[str]:
+    """Marks for the rules in an answer, above its results or among them, so that each is sent once; with `lines` also
+    for those of the rules above, so that they are not quoted as results."""
     memories = {memory.id: memory for memory in runtime.rules()} if rules else {}
     known = [(memories[rule.id], rule.text) for rule in rules if rule.id in memories]
     marks = [sessions.rule_mark(memory, text=bool(text)) for memory, text in known]
     for memory, text in known if lines else ():
         marks += sessions.marks_of_whole_rule(runtime, memory, text) if text else []
-    return marks
+    return marks + sessions.marks_of_rules_among(runtime, _shown_parts(results))
+
+
+def _shown_parts(results: Iterable[Result | FlatResult]) -> Iterator[tuple[int, str, str]]:
+    """The texts of the results: id, lines and text of each."""
+    for result in results:
+        yield result.id, result.lines, result.text
+        if isinstance(result, Result):
+            yield result.id, result.lines, result.content or ""
+            yield from ((result.id, passage.lines, passage.text) for passage in result.passages)
 
 
 def _body(document: Document) -> str:

@@ -27,7 +27,7 @@ from spec_kit_memory.core import triggers as phrases
 from spec_kit_memory.core.memory import Filter, Link, Memory, Session, Source, State, Tier
 from spec_kit_memory.core.triggers import TriggerMatch
 from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable
-from spec_kit_memory.features.runtime import Runtime
+from spec_kit_memory.features.runtime import OpenedText, Runtime
 from spec_kit_memory.files import recent_prompts
 from spec_kit_memory.requests import SessionRequest, TriggersRequest
 
@@ -104,11 +104,41 @@ def marks_of_whole_rule(runtime: Runtime, rule: Memory, shown: str) -> list[str]
     return _mark_of_beginning(rule, text, shown) if shown == body(text) else []
 
 
-def is_due(rule: Memory, sent_rules: Set[str], *, triggered: bool) -> bool:
+def is_due(runtime: Runtime, rule: Memory, sent_rules: Set[str], *, triggered: bool) -> bool:
     """Must a rule be sent now? If its title alone was sent before, only if the prompt triggers it."""
-    if rule_mark(rule, text=True) in sent_rules:
+    if was_sent(runtime, rule, sent_rules):
         return False
     return triggered or rule_mark(rule, text=False) not in sent_rules
+
+
+def was_sent(runtime: Runtime, memory: Memory, sent: Set[str]) -> bool:
+    """Was its whole text sent: as a rule, as content of a match, or passage by passage?"""
+    if not sent or rule_mark(memory, text=True) in sent or f"{memory.content_hash}:content" in sent:
+        return bool(sent)
+    passages = runtime.store.documents.passages(memory_ids=[memory.id])
+    return bool(passages) and all(passage.hash in sent for passage in passages)
+
+
+def marks_of_rules_among(runtime: Runtime, shown: Iterable[tuple[int, str, str]]) -> list[str]:
+    """The marks for the rules whose whole text is in an answer, in whatever part of it: (id, lines, text) of each."""
+    rules = {rule.id: rule for rule in runtime.rules()}
+    parts = [part for part in shown if part[0] in rules and part[2]]
+    return [
+        rule_mark(rules[id_], text=True)
+        for id_ in dict.fromkeys(id_ for id_, _, _ in parts)
+        if _is_whole(runtime.opened(rules[id_]), [(lines, text) for other, lines, text in parts if other == id_])
+    ]
+
+
+def _is_whole(opened: OpenedText, shown: Iterable[tuple[str, str]]) -> bool:
+    """Are all lines with words among those that are shown, and none of them shortened?"""
+    missing = {n for n, line in enumerate(opened.lines, 1) if without_tags(line)}
+    missing -= set(range(1, opened.outline.body_first_line))
+    for lines, text in shown:
+        first, last = map(int, lines.split("-"))
+        if text.strip() == "\n".join(opened.lines[first - 1 : last]).strip():
+            missing -= set(range(first, last + 1))
+    return not missing
 
 
 def remember_rules(runtime: Runtime, marks: Iterable[str]) -> None:
@@ -363,7 +393,7 @@ class _Turn:
         if how_much == "title":
             return row
         key = f"{memory.content_hash}:{how_much}"
-        if key in self.session.sent or self._was_sent(memory):
+        if key in self.session.sent or was_sent(self._runtime, memory, self.session.sent):
             return replace(row, already_sent=True)
         self.session = with_sent(self.session, [key])
         text = self._runtime.store.documents.text(memory.id)
@@ -376,14 +406,6 @@ class _Turn:
             self.session = with_sent(self.session, marks)
             return replace(row, content=content)
         return replace(row, summary=summary(text))
-
-    def _was_sent(self, memory: Memory) -> bool:
-        """Was the whole text sent to this session: as a rule, as content of a match, or passage by passage?"""
-        sent = self.session.sent
-        if not sent or rule_mark(memory, text=True) in sent or f"{memory.content_hash}:content" in sent:
-            return bool(sent)
-        passages = self._runtime.store.documents.passages(memory_ids=[memory.id])
-        return bool(passages) and all(passage.hash in sent for passage in passages)
 
 
 def _mark_of_beginning(memory: Memory, text: str, content: str) -> list[str]:
