@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import httpx2
 import psycopg
 import pytest
+from starlette.datastructures import Headers
 from starlette.testclient import TestClient
 
 from spec_kit_memory import settings as settings_module
@@ -42,6 +43,7 @@ from spec_kit_memory.team.rights import NEEDED, Access, Role, User, read_grants
 from tests.postgres_server import Server
 from tests.serve.test_http import HEADERS
 from tests.serve.test_sign_in import AUDIENCE, REFUSED, Authority
+from tests.team.test_hook_signatures import HOSTS
 
 ERA = "2026-07-28"
 GRANTS = read_grants(
@@ -628,13 +630,6 @@ def test_calls_of_a_git_host_are_signed_and_others_learn_nothing(served: Served)
         assert call(name, b"{}", secret).text == unknown.text
     assert call("shop", b"x" * 1_000_001, secret).status_code == 413
 
-    last = served.team.registry.get("shop").wanted_at
-    for _ in range(5):  # who overheard a call and sends it again gets one fetch, of what is in git anyway
-        assert call("shop", b"{}", secret).status_code == 202
-    fetched = served.team.registry.get("shop").wanted_at
-    assert call("shop", b"{}", secret).status_code == 202
-    assert (served.team.registry.get("shop").wanted_at, fetched != last) == (fetched, True)
-
     def last_wanted(when: str) -> object:
         with served.team.database.transaction() as session:
             session.execute(f"UPDATE served SET wanted_at = now() {when}")
@@ -645,13 +640,27 @@ def test_calls_of_a_git_host_are_signed_and_others_learn_nothing(served: Served)
     assert wanted() != before
     before = last_wanted("+ interval '1 hour'")  # a fetch is to come, since a pause is on
     other = Team(served.team.database, settings_module.load(served.folder / "data"), background=False)
-    assert call("shop", b"{}", secret).status_code == 202
-    assert other.call("shop", b"{}", "sha256=" + hmac.new(secret.encode(), b"{}", hashlib.sha256).hexdigest())
+    for _ in range(5):  # who overheard a call and sends it again gets one fetch, of what is in git anyway
+        assert call("shop", b"{}", secret).status_code == 202
+    assert other.call("shop", Headers(HOSTS["Forgejo"](secret, b"{}")), b"{}")
     assert wanted() == before, "one fetch for all calls within the pause, whichever replica takes them"
     before = last_wanted("- interval '1 minute'")
     other.registry.request_sync("shop", pause_seconds=3600)
     assert isinstance(before, datetime)
     assert wanted() == before + timedelta(hours=1), "a push within the pause is read when it ends"
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_each_git_host_is_answered_by_its_own_signature(served: Served, host: str) -> None:
+    def call(secret: str, body: bytes) -> httpx2.Response:
+        return served.client.post("/hooks/shop", content=body, headers=HOSTS[host](secret, body))
+
+    secret = served.team.registry.hook_secret("shop") or ""
+    asked_before = served.team.registry.get("shop").wanted_at
+    assert call(served.team.registry.hook_secret("bank") or "", b"{}").status_code == 403
+    assert served.team.registry.get("shop").wanted_at == asked_before
+    assert (call(secret, b"{}").status_code, secret in call(secret, b"{}").text) == (202, False)
+    assert served.team.registry.get("shop").wanted_at != asked_before
 
 
 def test_a_project_that_is_removed_is_gone_for_everybody(database: TeamDatabase, served: Served) -> None:

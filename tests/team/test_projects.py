@@ -37,8 +37,24 @@ def test_a_project_that_is_served_is_not_added_again_but_its_secret_can_be_repla
     again = projects.add("shop", repository=str(tmp_path), rotate=True)
     assert again.hook_secret != first.hook_secret
     assert projects.hook_secret("shop") == again.hook_secret
-    with pytest.raises(BadParameter, match="is served from"):
+    with pytest.raises(BadParameter, match="is served already, from"):
         projects.add("shop", repository="https://git.example/other.git", rotate=True)
+    assert projects.hook_secret("shop") == again.hook_secret
+
+
+def test_a_new_secret_leaves_the_branches_as_they_are_unless_others_are_named(database: TeamDatabase) -> None:
+    projects, address = Projects(database), "https://git.example/shop.git"
+
+    def branches(name: str | None = None, save: str | None = None, *, rotate: bool = True) -> tuple[str, str]:
+        added = projects.add("shop", repository=address, branch=name, save_branch=save, rotate=rotate).project
+        return added.branch, added.save_branch
+
+    assert branches("develop", "for-review", rotate=False) == ("develop", "for-review")
+    assert branches() == ("develop", "for-review"), "saves are still reviewed before they are read by others"
+    assert branches(save="reviewed") == ("develop", "reviewed")
+    assert branches("trunk") == ("trunk", "reviewed")
+    assert branches(save="trunk") == ("trunk", "trunk")
+    assert branches("main") == ("main", "main")
 
 
 @pytest.mark.parametrize(

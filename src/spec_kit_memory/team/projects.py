@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 from spec_kit_memory.errors import BadParameter, FileMissing, Invalid
 from spec_kit_memory.team.database import Row, TeamDatabase
+from spec_kit_memory.team.hook_signatures import new_secret
 
 # Safe as the name of a folder, in an address and in a log.
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
@@ -57,25 +57,37 @@ class Projects:
         self._database = database
 
     def add(
-        self, name: str, *, repository: str, branch: str = "main", save_branch: str | None = None, rotate: bool = False
+        self,
+        name: str,
+        *,
+        repository: str,
+        branch: str | None = None,
+        save_branch: str | None = None,
+        rotate: bool = False,
     ) -> Added:
-        """Serve a project. `rotate` gives one that is served already a new webhook secret."""
-        project = _checked(name, repository, branch, save_branch or branch)
-        secret = secrets.token_urlsafe(32)
+        """Serve a project. `rotate` gives one that is served already a new webhook secret.
+
+        It keeps its branches unless others are named: saves that go to a branch for review do not go elsewhere.
+        """
+        project = _checked(name, repository, branch or "main", save_branch or branch or "main")
+        served = self.find(name)
+        if served is not None:
+            read = branch or served.branch
+            kept = read if served.save_branch == served.branch else served.save_branch
+            project = replace(project, branch=read, save_branch=save_branch or kept)
+        secret = new_secret()
         with self._database.transaction() as session:
             number = session.project(name)
-            row = session.row("SELECT repository FROM served WHERE project_id = %s", (number,))
-            if row is not None and not rotate:
-                raise BadParameter(f"the project {name} is served already, from {row[0]}", hint="remove it first")
-            if row is not None and row[0] != project.repository:
-                raise BadParameter(f"the project {name} is served from {row[0]}", hint="remove it first")
-            session.execute(
+            added = session.row(
                 "INSERT INTO served (project_id, repository, is_git, branch, save_branch, hook_secret, wanted_at)"
                 " VALUES (%s, %s, %s, %s, %s, %s, now()) ON CONFLICT (project_id) DO UPDATE SET"
                 " branch = excluded.branch, save_branch = excluded.save_branch, hook_secret = excluded.hook_secret,"
-                " wanted_at = now()",
-                (number, project.repository, project.is_git, project.branch, project.save_branch, secret),
+                " wanted_at = now() WHERE %s AND served.repository = excluded.repository RETURNING 1",
+                (number, project.repository, project.is_git, project.branch, project.save_branch, secret, rotate),
             )
+        if added is None:
+            present = self.get(name).repository
+            raise BadParameter(f"the project {name} is served already, from {present}", hint="remove it first")
         return Added(self.get(name), secret)
 
     def remove(self, name: str) -> Project:

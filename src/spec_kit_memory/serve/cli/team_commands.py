@@ -115,11 +115,13 @@ def _row(project: Project, accepted: int = 0, failed: int = 0) -> ProjectRow:
     "Serve a project: a git repository, or a plain folder of this machine.",
     argument("name"),
     click.Option(["--repo"], required=True, metavar="URL|PATH", help="An https or ssh address, or a path."),
-    click.Option(["--branch"], default="main", show_default=True, help="What is read."),
+    click.Option(["--branch"], help="What is read; by default main."),
     click.Option(["--save-branch"], help="Where saves are pushed to; by default the same."),
-    flag("--rotate", "It is served already: give it a new secret for the calls of its git host."),
+    flag("--rotate", "It is served already: give it a new webhook secret, and keep its branches."),
 )
-def add_project(session: Invocation, name: str, repo: str, branch: str, save_branch: str | None, rotate: bool) -> None:
+def add_project(
+    session: Invocation, name: str, repo: str, branch: str | None, save_branch: str | None, rotate: bool
+) -> None:
     from spec_kit_memory.team.projects import Projects
 
     projects = Projects(team_database(session))

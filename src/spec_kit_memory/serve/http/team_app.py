@@ -6,10 +6,7 @@ database, and no replica keeps state that another one needs.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import logging
-import secrets
 import sys
 import threading
 import time
@@ -34,6 +31,7 @@ from spec_kit_memory.serve.http.open_projects import OpenProjects
 from spec_kit_memory.serve.http.team_sign_in import ServedNames, TeamChecker, access_of
 from spec_kit_memory.serve.mcp.workspace_handle import SIGNAL_GRACE_SECONDS
 from spec_kit_memory.team.database import TeamDatabase
+from spec_kit_memory.team.hook_signatures import is_signed
 from spec_kit_memory.team.keeper import Keeper
 from spec_kit_memory.team.project_workspace import open_project
 from spec_kit_memory.team.projects import Projects
@@ -87,12 +85,9 @@ class Team:
             return False
         return True
 
-    def call(self, name: str, body: bytes, signature: str) -> bool:
+    def call(self, name: str, headers: Mapping[str, str], body: bytes) -> bool:
         """Handle a git host's call after a push. Unknown names and wrong signatures are refused alike."""
-        secret = self.registry.hook_secret(name)
-        digest = hmac.new((secret or secrets.token_urlsafe(32)).encode(), body, hashlib.sha256).hexdigest()
-        same = hmac.compare_digest(f"sha256={digest}".encode(), signature.encode("utf-8", "replace"))
-        if secret is None or not same:
+        if not is_signed(self.registry.hook_secret(name), headers, body):
             return False
         self.registry.request_sync(name, pause_seconds=PAUSE_SECONDS)
         return True
@@ -168,8 +163,7 @@ def _service_routes(team: Team) -> ASGIApp:
             body += chunk
             if len(body) > LARGEST_CALL_BYTES:
                 return PlainTextResponse("At most 1 MB.\n", status_code=413)
-        name, signature = request.path_params["name"], request.headers.get("x-hub-signature-256", "")
-        accepted = await anyio.to_thread.run_sync(team.call, name, body, signature)
+        accepted = await anyio.to_thread.run_sync(team.call, request.path_params["name"], request.headers, body)
         if not accepted:
             return PlainTextResponse("The signature does not fit.\n", status_code=403)
         return PlainTextResponse("It is read soon.\n", status_code=202)
