@@ -2,14 +2,16 @@
 
 Text: sentences of this repository's own corpora, examples and pages (or of a folder that is named), mixed so that
 no two passages are alike. Meaning: the first passages are embedded by the bundled model; all further vectors are
-theirs with noise, with their token states. Files are not written and redacted one by one: entries go through the
-real parser and splitter straight into the store.
+theirs with noise, with their token states. Files are not read and redacted one by one: entries go through the
+real parser and splitter straight into the store. Their files are written beside it, because a server that starts there
+looks for changes, and would take out of the index what has no file.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,6 +35,7 @@ SECTION_WORDS = 170
 EMBEDDED = 400  # passages that the model really reads; every further vector is one of theirs with noise
 PHRASES = 10_000  # trigger phrases of a workspace, whatever its size
 NOISE = 0.6
+WRITTEN = 1_750_000_000  # when the files were last changed, in seconds
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 
@@ -119,7 +122,7 @@ def entries(source: Sequence[str], count: int) -> Iterator[Entry]:
             raw_hash=digest,
             content_hash=digest,
             fingerprint=markdown.fingerprint(document),
-            stamp=Stamp(len(text), 1, 1),
+            stamp=Stamp(len(text.encode()), WRITTEN * 10**9, (WRITTEN + 60) * 10**9),
         )
 
 
@@ -132,12 +135,12 @@ def build(root: Path, source: Sequence[str], count: int, embedder: Embedder) -> 
         store.close()
         return Shelf(root, stats.passages, stats.memories)
     index.parent.mkdir(parents=True)
-    (root / "specs").mkdir(exist_ok=True)
     store = open_index(index)
     change = Change(Actor.SYSTEM, datetime.now(UTC), reason="benchmark")
     words: dict[str, str] = {}
     with store.bulk():
         for entry in entries(source, count):
+            _write(root / entry.path, entry.document.text)
             store.documents.put(entry, change)
             words |= {passage.hash: embedded(passage.headings, passage.text) for passage in entry.passages}
         store.vectors.use_model(embedder.name, embedder.dimensions, embedder.weights_hash)
@@ -145,6 +148,12 @@ def build(root: Path, source: Sequence[str], count: int, embedder: Embedder) -> 
     stats = store.care.stats()
     store.close()
     return Shelf(root, stats.passages, stats.memories)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode())
+    os.utime(path, (WRITTEN, WRITTEN))
 
 
 def put_vectors(store: Index, words: Mapping[str, str], embedder: Embedder) -> None:

@@ -1,8 +1,14 @@
-"""Does the picture of search against size show what the table says?"""
+"""Does the table of speed measure the workspace that it names, and does its picture show what it says?"""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from benchmarks import material
 from benchmarks.speed import Row, drawn
+from spec_kit_memory.embed.hashing import HashingEmbedder
+from spec_kit_memory.settings import Semantic, Settings
+from spec_kit_memory.workspace import Workspace
 
 
 def test_every_kind_of_search_becomes_a_line_and_nothing_else_does() -> None:
@@ -21,3 +27,12 @@ def test_every_kind_of_search_becomes_a_line_and_nothing_else_does() -> None:
     assert "cached" not in picture
     assert drawn(rows[:-2]) == picture
     assert drawn([*rows[1:]]) != picture
+
+
+def test_a_server_that_looks_for_changes_leaves_the_measured_workspace_as_it_was_built(tmp_path: Path) -> None:
+    shelf = material.build(tmp_path / "shelf", material.sentences(), 40, HashingEmbedder())
+    with Workspace(Settings(root=shelf.root, watch="off", semantic=Semantic(model="none"))) as workspace:
+        scanned = workspace.index(embed=False)
+        totals = workspace.stats().totals
+    assert (scanned.unchanged, scanned.deleted, scanned.new, scanned.modified) == (shelf.memories, 0, 0, 0)
+    assert (totals["memories"], totals["passages"]) == (shelf.memories, shelf.passages)
