@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spec_kit_memory.core.similar import differences
+from spec_kit_memory.core.similar import differences, restated
 
 AROUND = "It was moved there for the health checks. The firewall allows it from the internal network only."
 
@@ -34,3 +34,15 @@ def test_only_texts_that_differ_in_a_few_words_state_something_else(
 def test_equal_texts_differ_in_nothing_and_others_in_little(old: str, new: str) -> None:
     assert differences(old, old) == ()
     assert len(differences(old, new)) <= 3
+
+
+def test_sentences_that_differ_are_found_in_texts_that_differ_in_more() -> None:
+    old = "Each tin lasts about forty bicycles. We order twenty tins in spring. The shed leaks when it rains hard."
+    new = "We order thirty tins in spring.\nEach tin lasts about forty bicycles. Nobody has the key of the north door."
+    assert differences(old, new) == ()
+    assert restated(old, new) == (("twenty", "thirty"),)
+
+
+def test_sentences_about_other_things_are_not_taken_for_contradictions() -> None:
+    assert restated("Ben calls the supplier about new tyres.", "Ana calls the bank to ask about refunds.") == ()
+    assert restated("Order the tyres.", "Order the tubes.") == (), "two steps, and no more is known"

@@ -486,3 +486,27 @@ def test_what_holds_by_default_is_still_written_when_it_is_asked_for(place: Plac
     assert workspace.update(1, importance_tier="normal").written_to == "file"
     assert b"normal" in path.read_bytes()
     assert workspace.update(1, importance_tier="normal").written_to == "nothing"
+
+
+def test_a_memory_whose_file_was_moved_is_updated_after_the_scan_that_the_error_names(place: Place) -> None:
+    path = place.memory("note", "# Note\n\nThe ferry leaves at six.")
+    workspace = place.open()
+    (card,) = workspace.list().memories
+    path.rename(path.with_name("moved.md"))
+    with pytest.raises(FileMissing) as refused:
+        workspace.update(card.id, title="Ferry")
+    assert refused.value.hint == "run `index()`, which brings the index in step with the files; nothing was changed"
+    workspace.index()
+    assert workspace.update(card.id, title="Ferry").written_to == "file"
+
+
+@pytest.mark.parametrize("delete_file", [False, True])
+def test_a_delete_does_not_say_that_a_file_stays_which_is_gone(place: Place, delete_file: bool) -> None:
+    path = place.memory("note", "# Note\n\nThe ferry leaves at six.")
+    workspace = place.open()
+    (card,) = workspace.list().memories
+    path.rename(path.with_name("moved.md"))
+    answer = workspace.delete(card.id, delete_file=delete_file)
+    assert f"its file {card.path} was gone already" in answer.summary
+    workspace.index()
+    assert workspace.list().memories == (), "the text stays out under its new name"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spec_kit_memory.core.memory import Presence, Relation, Tier
-from spec_kit_memory.errors import BadParameter, Invalid, MemoryNotFound
+from spec_kit_memory.errors import BadParameter, FileMissing, Invalid, MemoryNotFound
 from spec_kit_memory.settings import Isolation
 from spec_kit_memory.workspace import Workspace
 from tests.features.conftest import Place
@@ -428,6 +428,48 @@ def test_a_merge_tells_only_statements_that_the_text_has_both_of(workspace: Work
         for hint in both.hints
     )
     assert workspace.load(first).text.count("**Why:** cheap and managed. the team knows it\n") == 1
+
+
+def test_a_second_merge_also_tells_what_the_text_states_twice(workspace: Workspace) -> None:
+    def about(bicycles: str, tins: str) -> int:
+        text = f"Each tin of wax lasts about {bicycles} bicycles. The night shift orders {tins} tins of it in spring."
+        id_ = workspace.save(text=f"Wet oil collects sand from the beach. {text}", on_similar="distinct").id
+        assert id_ is not None
+        return id_
+
+    first, second, third = about("forty", "twenty"), about("fifty", "twenty"), about("fifty", "thirty")
+    workspace.merge(first, second)
+    again = workspace.merge(second, third)
+    assert any(hint.startswith(f"memory {second} stated 'twenty' (here 'thirty'), and") for hint in again.hints)
+
+
+@pytest.mark.parametrize("tier", ["critical", "deprecated"])
+def test_a_merge_that_changes_the_tier_says_so(workspace: Workspace, tier: str) -> None:
+    one = workspace.save(text="The ferry leaves at six in the morning.").id
+    two = workspace.save(text="The canteen of the harbour closes at two.").id
+    assert one is not None
+    assert two is not None
+    workspace.update(one, importance_tier=tier)
+    into, gone = (one, two) if tier == "deprecated" else (two, one)
+    merged = workspace.merge(gone, into)
+    now, before = ("normal", "deprecated") if tier == "deprecated" else ("critical", "normal")
+    assert f"memory {into} is {now} now (it was {before}), the higher of the two tiers" in merged.hints
+    workspace.undo()
+    assert workspace.load(memory_id=into).memory.tier == before
+
+
+def test_a_merge_into_a_memory_whose_file_was_moved_says_what_to_do(workspace: Workspace, place: Place) -> None:
+    one = workspace.save(text="The ferry leaves at six in the morning.").id
+    assert one is not None
+    path = place.memory("two", "# Two\n\nThe canteen of the harbour closes at two.")
+    workspace.index()
+    two = place.id_of(workspace, "two")
+    path.rename(path.with_name("moved.md"))
+    with pytest.raises(FileMissing) as refused:
+        workspace.merge(one, two)
+    assert "index()" in refused.value.hint
+    workspace.index()
+    assert workspace.merge(one, two).id == two
 
 
 def test_a_merge_into_a_memory_that_search_leaves_out_says_so(workspace: Workspace, place: Place) -> None:

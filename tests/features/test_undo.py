@@ -829,3 +829,28 @@ def test_undo_names_as_the_next_change_only_one_that_can_be_taken_back(place: Pl
     assert any("title" in hint and "changed since" in hint for hint in taken_back.hints)
     assert taken_back.hints[-1] == "nothing else is left to undo"
     assert "Canteen" not in other.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("way", ["delete", "merge", "restore"])
+def test_undo_does_not_name_what_was_put_back_by_hand(place: Place, way: str) -> None:
+    path = place.memory("tokens", TOKENS)
+    place.memory("broker", BROKER)
+    workspace = place.open()
+    tokens, broker = place.id_of(workspace, "tokens"), place.id_of(workspace, "broker")
+    if way == "delete":
+        workspace.delete(tokens)
+    elif way == "merge":
+        workspace.merge(tokens, broker)
+        path.write_text(TOKENS, encoding="utf-8")
+    else:
+        workspace.checkpoint_create("c")
+        path.write_text(TOKENS + " They rotate.", encoding="utf-8")
+        workspace.index()
+        place.clock.pass_(minutes=1)
+        workspace.checkpoint_restore("c", clear_existing=True)
+        path.write_text(TOKENS + " They rotate daily.", encoding="utf-8")
+        workspace.index()
+    workspace.save(file_path=str(path))
+    workspace.link(broker, tokens, "supports")
+    undone = workspace.undo()
+    assert (undone.undone, undone.hints[-1]) == ("link", "nothing else is left to undo")

@@ -39,7 +39,11 @@ _IN_COMMON = 4
 # Texts that differ in at most so many places, by at most so many words each, differ in what they state.
 _MOST_PLACES, _MOST_CHANGED = 3, 4
 _MOST_COMPARED = 1_500  # words; comparing takes time with the square of their number
+# Two sentences of at least so many words, so many of which they share, say the same of the same thing or contradict.
+_LEAST_WORDS, _SAME_SENTENCE = 5, 0.7
+_MOST_SENTENCES = 40  # that only one of two texts has; each is compared with each
 
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 # In scripts without spaces, each character counts as a word.
 _WORD = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7ff]|[^\\W_]+")
@@ -168,6 +172,31 @@ def differences(old: str, new: str) -> tuple[tuple[str, str], ...]:
         pair = _phrase(old_words[first:last]), _phrase(new_words[start:end])
         places.setdefault((_bare(pair[0]), _bare(pair[1])), pair)
     return tuple(places.values()) if len(places) <= _MOST_PLACES else ()
+
+
+def restated(old: str, new: str) -> tuple[tuple[str, str], ...]:
+    """What sentences of two texts state differently, old and new words, though the texts differ in more than that."""
+    old_sentences, new_sentences = _sentences(old), _sentences(new)
+    old_only = {key: sentence for key, sentence in old_sentences.items() if key not in new_sentences}
+    new_only = {key: sentence for key, sentence in new_sentences.items() if key not in old_sentences}
+    if not old_only or max(len(old_only), len(new_only)) > _MOST_SENTENCES:
+        return ()
+    pairs: list[tuple[str, str]] = []
+    for key, sentence in new_only.items():
+        nearest = max(old_only, key=lambda other: _shared_words(other, key))
+        if _shared_words(nearest, key) >= _SAME_SENTENCE:
+            pairs += differences(old_only[nearest], sentence)
+    return tuple(dict.fromkeys(pairs))[:_MOST_PLACES]
+
+
+def _sentences(text: str) -> dict[tuple[str, ...], str]:
+    """The sentences and lines of a text that have enough words to be compared, by their bare words."""
+    pieces = {tuple(filter(None, map(_bare, piece.split()))): piece for piece in _SENTENCE_END.split(text)}
+    return {key: piece for key, piece in pieces.items() if len(key) >= _LEAST_WORDS}
+
+
+def _shared_words(a: Sequence[str], b: Sequence[str]) -> float:
+    return (Counter(a) & Counter(b)).total() / max(len(a), len(b))
 
 
 def are_both_stated(difference: tuple[str, str], text: str) -> bool:

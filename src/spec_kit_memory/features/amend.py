@@ -137,7 +137,8 @@ def apply(runtime: Runtime, memory: Memory, changes: Mapping[str, Any], *, opera
         paths.place(runtime.settings, memory.path)  # raises if the index is forged and no main checkout has the file
     elif memory.source in _WRITTEN:
         try:
-            file_changes.retried(lambda: _write(runtime, memory, changes, done))
+            with freshness.file_expected():
+                file_changes.retried(lambda: _write(runtime, memory, changes, done))
             return "file"
         except AccessDenied as error:
             if not is_read_only(error):
@@ -269,7 +270,7 @@ def _deleted(
     else:
         what = outcome("memories-counted", count=len(memories))
     return DeleteAnswer(
-        outcome=outcome("forgot", what=what, files=_rest(memories, moved, accepts=runtime.accepts)),
+        outcome=outcome("forgot", what=what, files=_rest(runtime, memories, moved)),
         advice=(runtime.take_back,),
         deleted=tuple(memory.id for memory in memories),
         files=tuple(moved),
@@ -277,11 +278,13 @@ def _deleted(
     )
 
 
-def _rest(memories: Sequence[Memory], moved: Sequence[str], *, accepts: bool) -> Advice:
+def _rest(runtime: Runtime, memories: Sequence[Memory], moved: Sequence[str]) -> Advice:
     """What happened to the files."""
     if all(memory.source is Source.CHAT for memory in memories):
         return outcome("imports-leave-out")
-    is_single = len(memories) == 1
+    is_single, accepts = len(memories) == 1, runtime.accepts
+    if is_single and not moved and _is_file_gone(runtime, memories[0]):
+        return outcome("file-was-gone", path=memories[0].path)
     if not moved:
         return outcome("file-stays" if is_single else "files-stay")
     if len(moved) < len(memories):
@@ -289,6 +292,12 @@ def _rest(memories: Sequence[Memory], moved: Sequence[str], *, accepts: bool) ->
     if is_single:
         return outcome("file-removed" if accepts else "file-in-trash")
     return outcome("files-removed" if accepts else "files-in-trash")
+
+
+def _is_file_gone(runtime: Runtime, memory: Memory) -> bool:
+    """Was the file removed or moved, and no scan has noticed yet?"""
+    is_here = memory.source in _WRITTEN and not memory.elsewhere and runtime.has_file(memory.path)
+    return is_here and not freshness.stands(runtime, paths.absolute(runtime.settings, memory.path))
 
 
 # --- trust --------------------------------------------------------------------

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from spec_kit_memory import filesystem
-from spec_kit_memory.advice import Advice, Text, finding
+from spec_kit_memory.advice import Advice, Text, advise, finding
 from spec_kit_memory.core.memory import CHAT, Presence
-from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable, OutsideScope, SpecKitMemoryError
+from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable, FileMissing, OutsideScope, SpecKitMemoryError
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import disk, paths, pending
 
@@ -40,6 +42,15 @@ def refresh(runtime: Runtime, path: str) -> Text:
     except (SpecKitMemoryError, OSError):
         return ""
     return ""
+
+
+@contextmanager
+def file_expected() -> Iterator[None]:
+    """A context in which the file of a memory is changed. If it is gone or was moved, the next scan finds that out."""
+    try:
+        yield
+    except FileMissing as error:
+        raise FileMissing(error.message, hint=advise("index-in-step"), **error.details) from error
 
 
 def stale(runtime: Runtime) -> list[Advice]:

@@ -31,7 +31,7 @@ class Merged:
     memory: Memory  # the remaining one, after the merge
     gone: Memory
     trashed: str | None  # where the file of the other one is
-    both: Text  # what the two stated differently, both of which the text has now; "" if nothing
+    remarks: tuple[Text, ...]  # its other tier, and what the two stated differently, both of which the text has now
 
 
 def merge(runtime: Runtime, request: MergeRequest) -> MergeAnswer:
@@ -44,7 +44,9 @@ def merge(runtime: Runtime, request: MergeRequest) -> MergeAnswer:
         outcome=outcome("merged-with-file", **names, trashed=done.trashed)
         if done.trashed
         else outcome("merged", **names),
-        advice=tuple(text for text in (remarks.held_back(runtime, done.memory), done.both, runtime.take_back) if text),
+        advice=tuple(
+            text for text in (remarks.held_back(runtime, done.memory), *done.remarks, runtime.take_back) if text
+        ),
         id=into,
         merged=memory_id,
         memory=runtime.card(done.memory),
@@ -74,23 +76,29 @@ def join(runtime: Runtime, *, memory_id: int, into: int) -> Merged:
     problem = obstacle(old, new)
     if problem:
         raise Invalid(str(problem), hint="nothing was changed")
-    stated = _differences(runtime, old.id, new.id)
-    trashed = file_changes.retried(lambda: _join(runtime, old=old, new=new))
-    both = _both_stated(runtime, stated, old=old, new=new) if stated else ""
-    return Merged(runtime.read_again(new), old, trashed, both)
+    texts = _own_words(runtime, old.id, new.id)
+    with freshness.file_expected():
+        trashed = file_changes.retried(lambda: _join(runtime, old=old, new=new))
+    merged = runtime.read_again(new)
+    both = _both_stated(runtime, texts, old=old, new=new) if texts else ""
+    tier = finding("merged-tier", id=new.id, tier=merged.tier.value, before=new.tier.value)
+    return Merged(
+        merged, old, trashed, tuple(text for text in (tier if merged.tier is not new.tier else "", both) if text)
+    )
 
 
 def statements(runtime: Runtime, old_id: int, new_id: int) -> tuple[Advice, ...]:
     """What two memories state differently, if their texts are otherwise the same."""
-    return tuple(map(_statement, _differences(runtime, old_id, new_id)))
+    texts = _own_words(runtime, old_id, new_id)
+    return tuple(map(_statement, similar.differences(*texts))) if texts else ()
 
 
-def _differences(runtime: Runtime, old_id: int, new_id: int) -> tuple[tuple[str, str], ...]:
+def _own_words(runtime: Runtime, old_id: int, new_id: int) -> tuple[str, str] | None:
     try:
         old, new = (saved_document.own_words(runtime.store.documents.text(id_)) for id_ in (old_id, new_id))
     except MemoryNotFound:  # another process has just deleted one
-        return ()
-    return similar.differences(old, new)
+        return None
+    return old, new
 
 
 def _statement(difference: tuple[str, str]) -> Advice:
@@ -98,12 +106,13 @@ def _statement(difference: tuple[str, str]) -> Advice:
     return finding("statement-differs", old=old, new=new)
 
 
-def _both_stated(runtime: Runtime, stated: tuple[tuple[str, str], ...], *, old: Memory, new: Memory) -> Text:
+def _both_stated(runtime: Runtime, texts: tuple[str, str], *, old: Memory, new: Memory) -> Text:
     """The differing statements of which the merged text has both: one that continues another takes its place."""
     try:
         text = saved_document.own_words(runtime.store.documents.text(new.id))
     except MemoryNotFound:  # another process has just deleted it
         return ""
+    stated = similar.differences(*texts) or similar.restated(*texts)
     both = tuple(_statement(pair) for pair in stated if similar.are_both_stated(pair, text))
     return finding("merged-both", id=old.id, differences=both, path=new.path) if both else ""
 

@@ -364,7 +364,7 @@ def _joined(runtime: Runtime, answer: SaveAnswer, memory_id: int) -> SaveAnswer:
     return replace(
         answer,
         outcome=outcome("takes-in", outcome=answer.outcome, other=tried),
-        warnings=(*answer.warnings, done.both) if done.both else answer.warnings,
+        warnings=(*answer.warnings, *done.remarks),
         merged=tried,
         similar=tuple(row for row in others if row.id != tried),
         triggers=done.memory.attributes.triggers,

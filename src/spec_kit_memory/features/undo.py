@@ -217,7 +217,16 @@ def _refuse(runtime: Runtime, formers: Sequence[FormerFile]) -> None:
 # --- delete and merge --------------------------------------------------------------
 
 
-def _undelete(runtime: Runtime, act: Act, change: Change) -> _Done:
+@dataclass(frozen=True, slots=True)
+class _Deleted:
+    """Which memories of a delete can come back: at their paths, or in files of their own; and why others cannot."""
+
+    left: list[tuple[UndoStep, Memory]]
+    copied: list[Memory]
+    hints: list[Advice]
+
+
+def _deleted(runtime: Runtime, act: Act) -> _Deleted:
     left, copied, hints = [], [], []
     for step in act.steps:
         memory = runtime.store.documents.get(step.memory_id, any_presence=True)
@@ -232,6 +241,12 @@ def _undelete(runtime: Runtime, act: Act, change: Change) -> _Done:
             hints.append(finding("stays-forgotten", path=memory.path, other=other.id, id=memory.id))
     if not left and not copied:
         raise _CannotUndo(*hints)
+    return _Deleted(left, copied, hints)
+
+
+def _undelete(runtime: Runtime, act: Act, change: Change) -> _Done:
+    deleted = _deleted(runtime, act)
+    left, copied, hints = deleted.left, deleted.copied, deleted.hints
     formers = [former for step, memory in left for former in _formers(runtime, step, memory)]
     _refuse(runtime, formers)
     files = undo_steps.put_files_back(runtime, formers)
@@ -284,8 +299,8 @@ def _read_again(runtime: Runtime, memory: Memory) -> list[Advice]:
     return []
 
 
-def _unmerge(runtime: Runtime, act: Act, change: Change) -> _Done:
-    """Restore the merged memory, no longer superseded, and the other one's former text."""
+def _merged(runtime: Runtime, act: Act) -> tuple[operation.Merge, Memory]:
+    """The merge and the memory that it ended, if that can come back."""
     merge = act.first.operation
     assert isinstance(merge, operation.Merge)
     old = runtime.store.documents.get(merge.merged, any_presence=True)
@@ -294,6 +309,12 @@ def _unmerge(runtime: Runtime, act: Act, change: Change) -> _Done:
         raise _CannotUndo(finding("came-back-by-itself", title=old.title, id=old.id))
     if other is not None and other.id != old.id:
         raise _CannotUndo(finding("path-is-taken", path=old.path, id=other.id))
+    return merge, old
+
+
+def _unmerge(runtime: Runtime, act: Act, change: Change) -> _Done:
+    """Restore the merged memory, no longer superseded, and the other one's former text."""
+    merge, old = _merged(runtime, act)
     formers, hints = [], []
     for step in act.steps:
         memory = runtime.store.documents.get(step.memory_id, any_presence=True)
@@ -360,9 +381,10 @@ def _step_by_step(runtime: Runtime, act: Act, change: Change) -> _Done:
 def _is_possible(runtime: Runtime, act: Act) -> bool:
     """Is anything left that an undo of this would revert? Of whole files this is found out when it is undone."""
     try:
-        return act.kind not in _STEPS or bool(_plans(runtime, act))
+        _PLANS.get(act.kind, _plans)(runtime, act)
     except _CannotUndo:
         return False
+    return True
 
 
 def _plans(runtime: Runtime, act: Act) -> tuple[list[_Plan], list[Advice]]:
@@ -552,10 +574,15 @@ _STEPS: dict[str, Callable[[Runtime, UndoStep], _Plan | None]] = {
 # --- restore ------------------------------------------------------------------------
 
 
-def _unrestore(runtime: Runtime, act: Act, change: Change) -> _Done:
+def _restored(runtime: Runtime, act: Act) -> undo_restore.Prepared:
     prepared = undo_restore.prepare(runtime, act)
     if prepared.is_empty:
         raise _CannotUndo(*(prepared.hints or [finding("all-changed-since")]))
+    return prepared
+
+
+def _unrestore(runtime: Runtime, act: Act, change: Change) -> _Done:
+    prepared = _restored(runtime, act)
     files = undo_steps.put_files_back(runtime, prepared.formers)
     with _applied(runtime, change, files):
         undo_restore.apply(runtime, prepared, change)
@@ -609,3 +636,6 @@ _WAYS: dict[str, Callable[[Runtime, Act, Change], _Done]] = {
     "restore": _unrestore,
     **dict.fromkeys(_STEPS, _step_by_step),
 }
+
+# What each would do, found out without doing it.
+_PLANS: dict[str, Callable[[Runtime, Act], object]] = {"delete": _deleted, "merge": _merged, "restore": _restored}

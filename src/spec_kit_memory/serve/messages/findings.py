@@ -206,6 +206,7 @@ FINDINGS: Mapping[str, str] = {
     "merged-both": (
         "memory {id} stated {differences}, and the merged text has both: correct {path} if one is no longer true"
     ),
+    "merged-tier": "memory {id} is {tier} now (it was {before}), the higher of the two tiers",
     "similar-not-merged": "memory {id} is similar, but was not merged: {reason}",
     "not-merged": "memory {id} was not merged: {reason}",
     "merges-one-folder-only": "only memories of one folder",

@@ -71,6 +71,7 @@ OUTCOMES: Mapping[str, str] = {
     "updated-already": "{title} (#{id}): nothing was changed, it is so already",
     "forgot": "forgot {what}; {files}",
     "imports-leave-out": "imports leave it out from now on",
+    "file-was-gone": "its file {path} was gone already; the text stays out wherever it was moved to",
     "file-stays": "its file stays and is not indexed again until it changes",
     "files-stay": "the files stay and are not indexed again until they change",
     "some-removed": "{moved} of {count:file} are removed, the rest stays",
