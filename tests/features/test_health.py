@@ -118,6 +118,39 @@ def test_a_planted_fault_is_found_and_mended(workspace: Workspace, place: Place,
         assert workspace.search("access tokens", mode="vector").results
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM link WHERE origin = 'spec'",
+        "UPDATE link SET strength = 0.1 WHERE origin = 'spec'",
+        "UPDATE link SET relation = 'contradicts' WHERE origin = 'spec'",
+        "UPDATE link SET source_id = target_id, target_id = source_id WHERE origin = 'spec'",
+        "INSERT INTO link (source_id, target_id, relation, strength, evidence, origin)"
+        " VALUES (1, 2, 'contradicts', 1, '', 'spec')",
+    ],
+)
+def test_links_of_spec_documents_are_compared_with_the_documents(place: Place, statement: str) -> None:
+    place.memory("tokens", TOKENS)
+    place.memory("broker", BROKER)
+    place.memory(
+        "queue", "# Queue\n\nMessages wait in a queue.", causal_links="{caused_by: [broker.md], supports: [nowhere]}"
+    )
+    for name in ("spec.md", "plan.md", "tasks.md"):
+        (place.root / "specs/001-core" / name).write_text(f"# {name}\n\nAbout {name}.\n", encoding="utf-8")
+    workspace = place.open()
+    broker, queue = place.id_of(workspace, "broker"), place.id_of(workspace, "queue")
+    workspace.link(queue, broker, "supports")
+    before = {(link.key, link.strength, link.origin) for link in workspace._runtime.store.record.links()}
+    assert len(before) == 4
+    assert workspace.health(full=True).checks["links"] == "ok"
+    plant(workspace, statement)
+    found = workspace.health(full=True)
+    assert "links" in {problem["check"] for problem in found.problems}
+    mended = workspace.health(repair=True)
+    assert mended.checks["links"] == "ok", mended.problems
+    assert {(link.key, link.strength, link.origin) for link in workspace._runtime.store.record.links()} == before
+
+
 def test_deleted_and_moved_files_do_not_stay(place: Place) -> None:
     """Elsewhere 183 stale rows and 3,035 orphaned links had gathered."""
     for number in range(6):

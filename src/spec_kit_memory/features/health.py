@@ -15,7 +15,7 @@ from spec_kit_memory.core.memory import Filter, Relation, State, Tier
 from spec_kit_memory.features import freshness, index_workspace, remarks, sessions
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import checkpoint_file as shelf
-from spec_kit_memory.files import locks, write_counters
+from spec_kit_memory.files import locks, spec_links, write_counters
 from spec_kit_memory.files.checkpoint_shelf import shelf_of
 from spec_kit_memory.files.scan_state import Differences
 from spec_kit_memory.index.contract import BadFile, IndexTotals, Remark, Tally
@@ -126,6 +126,8 @@ def health(runtime: Runtime, request: HealthRequest) -> HealthAnswer:
     doing = runtime.doing()
     looked = looked_at.care.check(now=runtime.now(), quick=not whole)
     unfinished = [str(name) for name in looked.pop("unfinished", [])]
+    if whole:
+        looked["links"] += _spec_links(runtime)
     every_check = (
         *_in_index(looked),
         *_in_files(runtime, unfinished, whole=whole),
@@ -196,8 +198,20 @@ def _repaired(runtime: Runtime) -> dict[str, int]:
     done = runtime.whole.care.repair(runtime.change("repair", operation.Repair()))
     if not runtime.accepts:
         runtime.sync.scan(count=False, change=runtime.change("repair"))
+        ids, places = spec_links.of_workspace(runtime.whole)
+        rebuilt = spec_links.rebuild(runtime.whole, ids, places, runtime.change("repair"), everywhere=True)
+        done |= {"links": done.get("links", 0) + rebuilt} if rebuilt else {}
     index_workspace.embed_pending(runtime)
     return {} if runtime.isolated else done | ({"stale rows": stale} if stale else {})
+
+
+def _spec_links(runtime: Runtime) -> list[Text]:
+    """Are the links of spec documents those that follow from their folders?"""
+    if runtime.accepts or runtime.isolated:
+        return []  # the mirror of the repository keeps them; counts would tell of memories that one may not see
+    ids, places = spec_links.of_workspace(runtime.whole)
+    count = sum(map(len, spec_links.differences(runtime.whole, ids, places, everywhere=True)))
+    return [finding("spec-links-differ", count=count)] if count else []
 
 
 # Reported, but not a fault of the index.

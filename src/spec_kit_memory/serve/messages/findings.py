@@ -42,6 +42,7 @@ FINDINGS: Mapping[str, str] = {
     "check-failed": "{check}: something is wrong",
     "table-unreadable": "cannot be read: {problem}",
     "sessions-old": "{count:session was|sessions were} last used more than {days} days ago",
+    "spec-links-differ": "{count:link|links} of spec documents missing or wrong",
     "links-without-end": "{count:link has|links have} lost an end",
     "memories-without-document": (
         "{count:memory must be read from its file again|memories must be read from their files again}"

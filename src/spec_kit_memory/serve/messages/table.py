@@ -256,7 +256,7 @@ TABLE: Mapping[str, Words] = {
     "repair-pending": _alike("`index()` computes them now; a running server computes them by itself"),
     "repair-failed": _alike("fix the cause; `health(repair=True)` lets them be tried again"),
     "repair-stale": _alike("`index()` takes them out; `health(repair=True)` does so too"),
-    "repair-links": _alike("`health(repair=True)` removes them"),
+    "repair-links": _alike("`health(repair=True)` removes those without an end and derives the others again"),
     "repair-sessions": _alike("`health(repair=True)` ends them"),
     "repair-text": _alike("`health(repair=True)` builds it again from the recorded text"),
     "repair-vectors": _alike("`health(repair=True)` computes them again"),
