@@ -123,7 +123,19 @@ def test_an_index_that_cannot_be_read_is_told_with_its_remedy(root: Path) -> Non
         (index.parent / name).unlink(missing_ok=True)
     detail, mend = only(doctor.diagnose(HOSTS["claude-code"], root=root), "first call")
     assert detail.startswith("E024: ")
-    assert "skm index --rebuild" in mend
+    assert mend.startswith("Run `skm index --rebuild`")
+
+
+def test_a_remedy_is_worded_for_the_person_who_reads_it_and_not_for_a_model(root: Path) -> None:
+    hosts.install("claude-code", root=root, apply=True)
+    for path in (root / ".spec-kit-memory").glob("index.sqlite*"):
+        path.unlink()
+    (root / ".spec-kit-memory/index.sqlite").mkdir()
+    detail, mend = only(doctor.diagnose(HOSTS["claude-code"], root=root), "first call")
+    assert detail.startswith("E020: ")
+    assert mend == "A folder is in the index's place: move it away and run `skm index`"
+    hosts.install("codex", root=root, apply=True)  # whose entry names the project
+    assert only(doctor.diagnose(HOSTS["codex"], root=root), "first call") == (detail, mend)
 
 
 def test_the_server_is_started_in_the_environment_that_the_entry_gives(root: Path, tmp_path: Path) -> None:

@@ -223,10 +223,10 @@ def _server(command: Sequence[str], entry: Any, place: HostPlace) -> Iterator[Fi
         "Run `skm --version`: another program answers." if missing else "",
     )
     if CALL in messages:
-        yield _call(answers)
+        yield _call(answers, command, entry, place)
 
 
-def _call(answers: Answers) -> Finding:
+def _call(answers: Answers, command: Sequence[str], entry: Any, place: HostPlace) -> Finding:
     """The handshake is answered before anything is opened; only a tool call shows whether the server works."""
     call = answers.get(CALL["id"])
     if call is None:
@@ -237,10 +237,34 @@ def _call(answers: Answers) -> Finding:
     text = "".join(str(part.get("text", "")) for part in call.result.get("content", []))
     try:
         error = json.loads(text)
-        detail, hint = f"{error['code']}: {error['message']}", str(error.get("hint") or "")
+        detail = f"{error['code']}: {error['message']}"
     except (ValueError, KeyError, TypeError):
-        detail, hint = text, ""
-    return Finding("first call", False, detail, hint or "Run `skm health` in the project.")
+        return Finding("first call", False, text, "Run `skm health` in the project.")
+    mend = _hint_of_command(command, entry, place, code=error["code"]) or str(error.get("hint") or "")
+    return Finding("first call", False, detail, (mend[:1].upper() + mend[1:]) or "Run `skm health` in the project.")
+
+
+def _hint_of_command(command: Sequence[str], entry: Any, place: HostPlace, *, code: str) -> str:
+    """What the command that does the same says to do: the server speaks to a model, the command to a person. Empty if
+    it does not fail with the same code."""
+    if "serve" not in command:
+        return ""
+    named = named_workspace({"command": list(command)})
+    words = [*command[: command.index("serve")], "triggers", "skm doctor", "--json"]
+    try:
+        result = subprocess.run(
+            [*words, "--workspace", named] if named else words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=ANSWER_SECONDS,
+            check=False,
+            cwd=place.root,
+            env=_environment(entry),
+        )
+        error = json.loads(result.stdout)["error"]
+        return str(error["hint"] or "") if error["code"] == code else ""
+    except (OSError, subprocess.TimeoutExpired, ValueError, KeyError, TypeError):
+        return ""
 
 
 def _environment(entry: Any) -> dict[str, str]:
