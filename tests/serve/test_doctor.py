@@ -16,6 +16,7 @@ from spec_kit_memory.serve.hosts import HOSTS, approval, doctor
 from spec_kit_memory.serve.hosts.doctor import Diagnosis
 from spec_kit_memory.serve.hosts.formats import SERVER, HostPlace, argv
 
+PYTHON_M = ["python3", "-m", "spec_kit_memory", "serve"]
 MEMORY = "# Token decision\n\nWe chose signed tokens.\n"
 
 
@@ -56,6 +57,19 @@ def test_a_host_that_is_not_connected_is_told_how(root: Path) -> None:
     result = doctor.diagnose(HOSTS["codex"], root=root)
     assert bad(result) == ["configuration"]
     assert result.hints == ("Run `skm install codex`.",)
+
+
+@pytest.mark.parametrize("words", [["/opt/bin/skm", "serve"], ["uvx", "spec-kit-memory", "serve"], PYTHON_M])
+def test_the_same_server_under_another_name_is_found(words: list[str], root: Path) -> None:
+    servers = {"memory": {"command": words[0], "args": words[1:]}, "other": {"command": "other", "args": ["serve"]}}
+    elsewhere = {"command": "skm", "args": ["serve", "--workspace", "/elsewhere"]}
+    path = root / ".gemini/settings.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"mcpServers": {**servers, "another project": elsewhere}}))
+    hosts.install("gemini", root=root, apply=True)
+    found = doctor.diagnose(HOSTS["gemini"], root=root)
+    assert bad(found) == ["other entry"]
+    assert only(found, "other entry")[1] == "Take memory out of that file."
 
 
 def test_a_program_that_went_away_is_named(root: Path) -> None:

@@ -502,13 +502,13 @@ def test_odd_characters_in_paths_reach_the_host_as_they_are(
 def test_a_link_of_the_users_own_that_leads_nowhere_yet_is_filled_and_leads_nowhere_again(
     root: Path, home: Path, tmp_path: Path
 ) -> None:
-    link = home / ".claude.json"
-    link.symlink_to(tmp_path / "dotfiles.json")
+    link, target = home / ".claude.json", tmp_path / "dotfiles/claude/servers.json"
+    link.symlink_to(target)
     hosts.install("claude-code", root=root, scope="user", apply=True)
-    assert "spec_kit_memory" in content(tmp_path / "dotfiles.json")["mcpServers"]
+    assert "spec_kit_memory" in content(target)["mcpServers"]
     hosts.uninstall("claude-code", root=root, scope="user", apply=True)
     assert link.is_symlink()
-    assert not (tmp_path / "dotfiles.json").exists()
+    assert not (tmp_path / "dotfiles").exists()
 
 
 @pytest.mark.parametrize("first", [0, 1], ids=["the first goes first", "the last goes first"])
@@ -525,8 +525,21 @@ def test_two_projects_of_one_list_of_servers_do_not_disturb_each_other(
     left = (other, root)[first]
     assert named_workspace(content(servers)["mcpServers"]["spec_kit_memory"]) == str(left)
     hosts.uninstall("cline", root=left, apply=True)
-    left_files = {path for path, data in everything(root, home).items() if data is not None}
-    assert left_files == {path for path, data in before.items() if data is not None}
+    assert everything(root, home) == before
+
+
+@EVERY_HOST
+@pytest.mark.parametrize("first", ["project", "user"])
+def test_a_host_connected_for_a_project_and_for_the_user_leaves_no_folder(
+    host: str, first: str, root: Path, home: Path
+) -> None:
+    (home / ".config").rmdir()
+    before = everything(root, home)
+    for scope in ("project", "user"):
+        hosts.install(host, root=root, scope=scope, apply=True)
+    for scope in sorted(("project", "user"), key=first.__ne__):
+        hosts.uninstall(host, root=root, scope=scope, apply=True)
+    assert everything(root, home) == before
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from spec_kit_memory.core import jsonc
 from spec_kit_memory.errors import AccessDenied, Invalid
 from spec_kit_memory.serve import hosts
 from spec_kit_memory.serve.hosts import toml
-from spec_kit_memory.serve.hosts.formats import HOSTS
+from spec_kit_memory.serve.hosts.formats import HOSTS, argv
 from tests.serve.test_hosts import EVERY_HOST, content, everything, home, root, shared
 
 __all__ = ["home", "root"]
@@ -37,7 +37,26 @@ ODD_JSON = {
     ),
     "one line": '{"a": 1} // end',
     "returns": '{\r\n\t"a": [1,\r\n 2]\r\n}',
+    "a mark, returns and tabs": '\ufeff{\r\n\t"mcpServers": {\r\n\t\t"o": {}\r\n\t}\r\n}\r\n',
+    "old returns": '{\r"a": 1,\r"mcpServers": {\r"o": {}\r}\r}\r',
+    "keys in another case": '{"MCPServers": {"o": {}}, "Servers": {}, "Hooks": {"sessionstart": []}}',
+    "other scripts": '{"nämé": "日本\\u00e9 😀", "mcpServers": {"sërver": {"command": "ü"}}}\n',
+    "an escaped key": '{"mcp\\u0053ervers": {"o": {}}, "a": "\\u0000", "n": 1e400, "m": -0.0}',
+    "no end of line": '{\n  "a": 1\n}',
+    "three ends of line": '{\n   "a": 1\n}\n\n\n',
+    "our server under another name": '{"mcpServers": {"memory": {"command": "skm", "args": ["serve"]}}}',
 }
+# Values where an object or a list belongs: a person has to say what they are.
+WRONG_JSON = (
+    "null",
+    "[]",
+    '"text"',
+    '{"mcpServers": [], "servers": [], "mcp": []}',
+    '{"mcpServers": null, "servers": null, "mcp": null}',
+    '{"hooks": [], "mcpServers": 1, "servers": 1, "mcp": 1}',
+    '{"a": 1}\0',
+    "# no comment in JSON\n{}",
+)
 ODD_TOML = {
     "a date and no number": "d = 1979-05-27T07:32:00Z\nx = nan\n",
     "our marks in a text": (
@@ -69,6 +88,60 @@ def test_odd_files_are_given_our_entries_and_come_back_byte_for_byte(
     before = everything(root, home)
     hosts.install(host, root=root, apply=True)
     assert all(b"spec_kit_memory" in path.read_bytes() or b" hook " in path.read_bytes() for path in written)
+    assert not hosts.install(host, root=root, apply=True).changes
+    hosts.uninstall(host, root=root, apply=True)
+    assert everything(root, home) == before
+
+
+def test_a_long_file_is_given_our_entries_and_comes_back(root: Path, home: Path) -> None:
+    path = root / ".gemini/settings.json"
+    path.parent.mkdir()
+    path.write_text("{\n" + ",\n".join(f'  "k{n}": "{"x" * 100}"' for n in range(9_000)) + "\n}\n")
+    before = everything(root, home)
+    hosts.install("gemini", root=root, apply=True)
+    assert "spec_kit_memory" in content(path)["mcpServers"]
+    hosts.uninstall("gemini", root=root, apply=True)
+    assert everything(root, home) == before
+
+
+@pytest.mark.parametrize("host", sorted(set(HOSTS) - {"codex"}))  # its servers are in a file of TOML
+@pytest.mark.parametrize("text", WRONG_JSON)
+def test_a_value_that_cannot_take_our_entries_is_named_and_nothing_is_written(
+    text: str, host: str, root: Path, home: Path
+) -> None:
+    paths = [file.path for file in shared(host, root) if file.form == "json"]
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    before = everything(root, home)
+    with pytest.raises(Invalid, match="Nothing was changed") as refused:
+        hosts.install(host, root=root, apply=True)
+    assert any(str(path) in str(refused.value) for path in paths)
+    assert refused.value.hint
+    assert everything(root, home) == before
+
+
+OLDER = {
+    "one line": "skm serve",
+    "a list": ["skm", "serve"],
+    "nothing": None,
+    "a command with blanks": {"command": "skm serve"},
+    "a module": {"command": "python", "args": ["-m", "spec_kit_memory", "serve"], "env": {"A": "b"}, "trust": True},
+}
+
+
+@pytest.mark.parametrize("older", OLDER)
+@pytest.mark.parametrize("host", sorted(set(HOSTS) - {"codex"}))
+def test_an_older_entry_of_ours_is_replaced_and_comes_back_byte_for_byte(
+    host: str, older: str, root: Path, home: Path
+) -> None:
+    file = next(file for file in shared(host, root) if any(entry.mode == "member" for entry in file.entries))
+    entry = next(entry for entry in file.entries if entry.mode == "member")
+    file.path.parent.mkdir(parents=True, exist_ok=True)
+    file.path.write_text(jsonc.put("{ /* mine */ }\n", entry.path, OLDER[older]))
+    before = everything(root, home)
+    hosts.install(host, root=root, apply=True)
+    assert argv(toml.find(content(file.path), entry.path)) == argv(entry.value)
     assert not hosts.install(host, root=root, apply=True).changes
     hosts.uninstall(host, root=root, apply=True)
     assert everything(root, home) == before

@@ -84,8 +84,8 @@ def install(
     )
     backups: list[Path] = []
     if apply and (changes or shared):
-        shared_folders = {folder for record in _other_records(host, place) for folder in record.folders}
-        new_record = _new_record(record, changes, shared, made_folders=shared_folders)
+        made_folders = install_record.made_folders(place)
+        new_record = _new_record(record, changes, shared, made_folders=made_folders)
         backups = _apply(changes, new_record, record)
         undo = f"skm uninstall {host}" + (" --scope user" if place.scope == "user" else "")
         next_step = "" if url else f", then try {chosen.commands}"
@@ -266,14 +266,13 @@ def _new_record(
     *,
     made_folders: Collection[Path],
 ) -> InstallRecord:
-    """The record for uninstall. `made_folders` were created by installs of other hosts: the last uninstall removes
-    them."""
+    """The record for uninstall. `made_folders` were created by installs of any host, for any project: the last
+    uninstall removes them."""
     files = {**record.files, **shared, **{change.path: change.kept for change in changes if change.kept}}
     missing = {
         folder
         for change in changes
-        if change.action == "create"
-        for folder in change.path.parents
+        for folder in (*change.path.parents, *Path(os.path.realpath(change.path)).parents)
         if not folder.exists() or folder in made_folders
     }
     # The record itself may be the first file in the user's configuration folder.

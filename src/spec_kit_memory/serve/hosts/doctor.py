@@ -38,6 +38,7 @@ from spec_kit_memory.serve.hosts.formats import (
     hooks_of_group,
     named_workspace,
     our_hooks,
+    starts_us,
 )
 
 ANSWER_SECONDS = 30.0
@@ -109,6 +110,7 @@ def _all_findings(host: Host, place: HostPlace) -> Iterator[Finding]:
     yield configuration
     if not configuration.ok:
         return
+    yield from _under_other_names(file, place)
     command = [word.replace("${workspaceFolder}", str(place.root)) for word in argv(entry)]
     if not may_start_server(command, _variables(entry), file, host, place):
         where = f"{file.path if file else ''} names `{shlex.join(command)}`"
@@ -139,6 +141,19 @@ def _configuration(file: File | None, entry: Any, again: str) -> Finding:
     if entry.get("enabled") is False or entry.get("disabled") is True:
         return Finding(about, False, f"{where} has {SERVER} switched off", "Switch it on there, or in the host.")
     return Finding(about, True, f"{where} has the server {SERVER}")
+
+
+def _under_other_names(file: File | None, place: HostPlace) -> Iterator[Finding]:
+    """Entries beside ours that start the same server for the same project: the host has every tool twice then."""
+    paths = [entry.path for entry in file.entries if entry.path[-1] == SERVER] if file else []
+    for path in paths:
+        servers = edits.entry_in(file, path[:-1]) if file else None
+        for name, entry in servers.items() if isinstance(servers, dict) else ():
+            workspace = named_workspace(entry) or str(place.root)
+            is_same = "${" in workspace or Path(workspace).resolve() == place.root.resolve()
+            if name != SERVER and starts_us(argv(entry)) and is_same:
+                detail = f"{name} in {file.path if file else ''} starts the same server, so every tool is there twice"
+                yield Finding("other entry", False, detail, f"Take {name} out of that file.")
 
 
 def _workspace(entry: Any, place: HostPlace, again: str) -> Finding:

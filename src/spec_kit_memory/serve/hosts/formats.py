@@ -11,7 +11,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -170,6 +170,11 @@ def named_workspace(entry: Any) -> str | None:
     """The project that a server's entry names; None if it serves the one it is started in."""
     words = [part for word in argv(entry) for part in word.split("=", word.startswith("--workspace="))]
     return next((words[at + 1] for at, word in enumerate(words[:-1]) if word == "--workspace"), None)
+
+
+def starts_us(words: Sequence[str]) -> bool:
+    """Does this command line start our server, however it was installed?"""
+    return "serve" in words and ("spec_kit_memory" in words or any(map(_named, words[: words.index("serve")])))
 
 
 def _named(command: str) -> bool:

@@ -49,7 +49,16 @@ def _folder(host: str, place: HostPlace) -> Path:
 
 def read(host: str, place: HostPlace) -> InstallRecord:
     """The record of the last install; an empty one if there is none or it cannot be used."""
-    folder = _folder(host, place)
+    return _read(_folder(host, place))
+
+
+def made_folders(place: HostPlace) -> frozenset[Path]:
+    """The folders that the installs of all hosts created, for the user and for every project."""
+    records = settings.user_folder(place.environ) / "hosts"
+    return frozenset(folder for path in records.glob("*/record.json") for folder in _read(path.parent).folders)
+
+
+def _read(folder: Path) -> InstallRecord:
     try:
         content = json.loads((folder / "record.json").read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
