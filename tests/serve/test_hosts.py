@@ -528,20 +528,6 @@ def test_two_projects_of_one_list_of_servers_do_not_disturb_each_other(
     assert everything(root, home) == before
 
 
-@EVERY_HOST
-@pytest.mark.parametrize("first", ["project", "user"])
-def test_a_host_connected_for_a_project_and_for_the_user_leaves_no_folder(
-    host: str, first: str, root: Path, home: Path
-) -> None:
-    (home / ".config").rmdir()
-    before = everything(root, home)
-    for scope in ("project", "user"):
-        hosts.install(host, root=root, scope=scope, apply=True)
-    for scope in sorted(("project", "user"), key=first.__ne__):
-        hosts.uninstall(host, root=root, scope=scope, apply=True)
-    assert everything(root, home) == before
-
-
 @pytest.mark.parametrize(
     ("host", "asked"),
     [

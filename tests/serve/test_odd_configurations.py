@@ -283,6 +283,20 @@ def test_a_home_without_a_configuration_folder_has_none_after_the_last_uninstall
 
 
 @EVERY_HOST
+@pytest.mark.parametrize("first", ["project", "user"])
+def test_a_host_connected_for_a_project_and_for_the_user_leaves_no_folder(
+    host: str, first: str, root: Path, home: Path
+) -> None:
+    (home / ".config").rmdir()
+    before = everything(root, home)
+    for scope in ("project", "user"):
+        hosts.install(host, root=root, scope=scope, apply=True)
+    for scope in sorted(("project", "user"), key=first.__ne__):
+        hosts.uninstall(host, root=root, scope=scope, apply=True)
+    assert everything(root, home) == before
+
+
+@EVERY_HOST
 def test_an_uninstall_says_whether_there_was_anything_to_undo(host: str, root: Path, home: Path) -> None:
     title = HOSTS[host].title
     assert hosts.uninstall(host, root=root).summary == f"{title} is not connected; nothing to change"
