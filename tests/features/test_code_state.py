@@ -157,9 +157,12 @@ def test_fresh_leaves_out_what_is_stale_before_the_limit_and_says_so(place: Plac
     assert [result.path for result in answer.results] == ["memory/plain.md"]
     assert answer.held_back.stale == 6
     assert {item["reason"] for item in answer.held_back.best} == {"stale"}
+    assert "`fresh=True` left out 6 matches whose code has changed or is gone" in map(str, answer.advice)
     assert len(workspace.search("login", limit=10).results) == 7
     place.write("src/login.py", "def login(): ...\n")
-    assert len(workspace.search("login", limit=10, fresh=True).results) == 7
+    unchanged = workspace.search("login", limit=10, fresh=True)
+    assert len(unchanged.results) == 7
+    assert not any("fresh" in str(notice) for notice in unchanged.advice)
 
 
 def test_health_lists_what_names_code_that_is_gone_and_nothing_is_archived(place: Place) -> None:

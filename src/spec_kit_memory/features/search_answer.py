@@ -268,6 +268,8 @@ def _hints(request: Request, ranking: Ranking, results: Sequence[Any], *, found_
             break
     if held_back.min_score:
         hints.append(advise("below-score", count=held_back.min_score, score=request.min_score or 0.0))
+    if held_back.stale:
+        hints.append(advise("held-back-fresh", count=held_back.stale))
     if request.include_content and any(row.already_sent and not row.content for row in results):
         hints.append(advise("sent-before"))
     return hints

@@ -70,6 +70,7 @@ TABLE: Mapping[str, Words] = {
         "memory {id} is superseded by memory {by}, which is not among these results: `load({by})` reads it"
     ),
     "below-score": _alike("{count:match is|matches are} below `min_score` {score}"),
+    "held-back-fresh": _alike("`fresh=True` left out {count:match|matches} whose code has changed or is gone"),
     "drop-filters": _alike("search again without {parameters!p}"),
     "other-words": _alike("try other words for the same thing, or `list()` to browse"),
     "embed-rest": _alike(
