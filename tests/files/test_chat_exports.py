@@ -164,6 +164,59 @@ def test_of_a_folder_with_an_export_only_the_conversations_are_taken(tmp_path: P
     assert [path.name for path in transcripts_in(tmp_path)] == ["conversations.json", "other.jsonl"]
 
 
+def test_of_a_folder_with_zip_files_those_with_conversations_are_taken(tmp_path: Path) -> None:
+    downloads = tmp_path / "downloads"
+    (downloads / "claude").mkdir(parents=True)
+    one = zipped(downloads, {"conversations-000.json": [TREE]}, name="chatgpt.ZIP")
+    other = zipped(downloads / "claude", {"conversations.json": [CLAUDE]}, name="conversations-000.zip")
+    zipped(downloads, {"projects/p.json": {"name": "Boat"}}, name="projects-000.zip")
+    assert transcripts_in(downloads) == [one, other]
+    damaged = downloads / "damaged.zip"
+    damaged.write_bytes(other.read_bytes()[:-30])
+    assert damaged in transcripts_in(downloads)  # to be told, not passed over
+    extracted = downloads / "claude" / "conversations.json"
+    extracted.write_text(json.dumps([CLAUDE]), encoding="utf-8")
+    (downloads / "claude" / "users.json").write_text("[]", encoding="utf-8")
+    assert transcripts_in(downloads / "claude") == [other, extracted]
+
+
+def test_what_was_spoken_to_chatgpt_is_a_message(tmp_path: Path) -> None:
+    def spoken(id_: str, parent: str, role: str, text: object) -> dict[str, Any]:
+        sound = {"content_type": "real_time_user_audio_video_asset_pointer", "audio_asset_pointer": {"size_bytes": 9}}
+        return node(id_, parent, role, {"content_type": "audio_transcription", "text": text, "direction": "in"}, sound)
+
+    path = tmp_path / "conversations.json"
+    talk = chatgpt(
+        spoken("q", "root", "user", "When do the tides turn?"),
+        spoken("a", "q", "assistant", "At noon."),
+        spoken("odd", "a", "user", None),
+        current="odd",
+    )
+    for one in talk["mapping"].values():
+        if one["message"]:
+            one["message"]["content"]["content_type"] = "multimodal_text"
+    path.write_text(json.dumps([talk]), encoding="utf-8")
+    assert said(path) == [[("user", "When do the tides turn?"), ("assistant", "At noon.")]]
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("Visit Belem. \ue200cite\ue202turn0search1\ue202turn0search8\ue201", "Visit Belem."),
+        ('Eat at \ue200entity\ue202["restaurant","Belcanto","Lisbon"]\ue201 once.', "Eat at Belcanto once."),
+        ("See \ue200url\ue202The tram map\ue202turn0search2\ue201.", "See The tram map."),
+        ("\ue203Trams are slow.\ue204 \ue200filecite\ue202turn0file1\ue201", "Trams are slow."),
+        ("A \ue200entity\ue202[broken\ue201 one", "A  one"),
+        ("A \ue200entity\ue201\ue200\ue201 one", "A  one"),
+        ("Never \ue200closed", "Never closed"),
+    ],
+)
+def test_marks_of_sources_and_names_are_read_as_they_are_shown(tmp_path: Path, written: str, read: str) -> None:
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps([chatgpt(node("a", "root", "assistant", written), current="a")]), encoding="utf-8")
+    assert said(path) == [[("assistant", read)]]
+
+
 def test_a_workspace_imports_an_export_once_and_takes_in_what_grew(tmp_path: Path) -> None:
     root = tmp_path / "work"
     root.mkdir()

@@ -33,7 +33,8 @@ def import_(runtime: Runtime, paths: Sequence[Path], *, explicit: bool = False) 
     transcripts = [transcript for path in paths for transcript in chat_transcripts.transcripts_in(path)]
     if not transcripts:
         raise FileMissing(
-            f"no transcripts in {', '.join(map(str, paths))}", hint="name .jsonl files, or a folder that holds them"
+            f"no transcripts in {', '.join(map(str, paths))}",
+            hint="name .jsonl files, a data export of ChatGPT or Claude.ai, or a folder that holds them",
         )
     imported: dict[int, ImportedChat] = {}
     unread: list[str] = []

@@ -1,8 +1,8 @@
 """What does a data export of ChatGPT or Claude.ai hold? Its conversations as messages in order.
 
-An export is `conversations.json`, in a folder or in the zip file as it was downloaded. A zip is treated as
-hostile: none of it is written to disk, only members of that name are read, one conversation at a time, and the sizes
-that they declare are checked while they are read.
+An export is `conversations.json`, or numbered parts of it, in a folder or in the zip file as it was downloaded. A zip
+is treated as hostile: none of it is written to disk, only members of that name are read, one conversation at a time,
+and the sizes that they declare are checked while they are read.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import io
 import re
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,6 +35,11 @@ ALWAYS_CONVERSATIONS = 5_000
 MOST_CONVERSATIONS = 100_000
 MOST_MESSAGES = 100_000  # in one branch; a longer chain is treated as a cycle
 _NAME = re.compile(r"(?:[^/\\]{1,200}/){0,3}conversations(?:-\d{1,4})?\.json")
+# ChatGPT puts sources, cards and names between these private characters: a kind, then values.
+_MARK = re.compile("\ue200([^\ue200\ue201]*)\ue201")
+_MARK_SEPARATOR = "\ue202"
+_TITLED_MARKS = frozenset(("url", "link_title"))
+_NO_MARKS = dict.fromkeys(range(0xE200, 0xE205))
 _HINT = "Give the zip file as ChatGPT or Claude.ai sent it, or the conversations.json in it."
 
 
@@ -50,6 +56,17 @@ class ExportedMessage(NamedTuple):
 
 def is_zip(path: Path) -> bool:
     return path.suffix.lower() == ".zip"
+
+
+def holds_conversations(path: Path) -> bool:
+    """Is this zip worth reading? One that is damaged is, so that its reader says so."""
+    import zipfile
+
+    try:
+        with _ZipFile(path, "rb") as file, zipfile.ZipFile(file) as archive:
+            return any(_NAME.fullmatch(name) for name in archive.namelist())
+    except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, ValueError, MemoryError):
+        return True
 
 
 def most_messages(path: Path) -> int:
@@ -152,7 +169,9 @@ def without_companions(files: list[Path]) -> list[Path]:
     """Without the files that accompany conversations in an export (users, feedback, ratings): they hold no messages."""
     exports = {file.parent for file in files if _NAME.fullmatch(file.name)}
     return [
-        file for file in files if file.parent not in exports or file.suffix == ".jsonl" or _NAME.fullmatch(file.name)
+        file
+        for file in files
+        if file.parent not in exports or file.suffix == ".jsonl" or is_zip(file) or _NAME.fullmatch(file.name)
     ]
 
 
@@ -211,11 +230,30 @@ def _is_hidden(message: Mapping[str, Any]) -> bool:
 
 
 def _parts(content: Mapping[str, Any]) -> list[str]:
-    """The texts of a message, without images, executed code and its output."""
+    """The texts of a message, spoken ones too, without images, executed code and its output."""
     if content.get("content_type") not in ("text", "multimodal_text", None):
         return []
     parts = content.get("parts")
-    return [part for part in parts if isinstance(part, str)] if isinstance(parts, list) else []
+    texts = [_spoken(part) if isinstance(part, dict) else part for part in parts] if isinstance(parts, list) else []
+    return [_MARK.sub(_shown, text).translate(_NO_MARKS) for text in texts if isinstance(text, str)]
+
+
+def _spoken(part: Mapping[str, Any]) -> object:
+    return part.get("text") if part.get("content_type") == "audio_transcription" else None
+
+
+def _shown(mark: re.Match[str]) -> str:
+    """What a reader of ChatGPT sees in place of a mark: a name or the title of a link, otherwise nothing."""
+    kind, *values = mark[1].split(_MARK_SEPARATOR)
+    if kind in _TITLED_MARKS and values:
+        return values[0]
+    if kind != "entity" or not values:
+        return ""
+    with suppress(ValueError, RecursionError):
+        about = json_stream.read(values[0])
+        if isinstance(about, list) and len(about) > 1 and isinstance(about[1], str):
+            return about[1]
+    return ""
 
 
 # --- Claude.ai --------------------------------------------------------------------

@@ -107,7 +107,7 @@ def _nothing_found(path: Path, lines: int, bad: list[int]) -> str:
 
 
 def transcripts_in(path: Path) -> list[Path]:
-    """The file itself, or every .jsonl and .json file below a folder, in order."""
+    """The file itself, or every .jsonl and .json file and every zip of an export below a folder, in order."""
     try:
         os.stat(path)
     except ValueError as error:  # a NUL byte or a lone surrogate
@@ -120,12 +120,16 @@ def transcripts_in(path: Path) -> list[Path]:
     real = Path(os.path.realpath(path))
     files = [
         file
-        for file in path.rglob("*.json*")
-        if file.suffix in (".jsonl", ".json")
+        for file in path.rglob("*")
+        if (file.suffix in (".jsonl", ".json") or chat_exports.is_zip(file))
         and file.is_file()
         and (not file.is_symlink() or Path(os.path.realpath(file)).is_relative_to(real))
     ]
-    return sorted(chat_exports.without_companions(files))
+    return sorted(file for file in chat_exports.without_companions(files) if _may_hold_conversations(file))
+
+
+def _may_hold_conversations(file: Path) -> bool:
+    return not chat_exports.is_zip(file) or chat_exports.holds_conversations(file)
 
 
 # --- the file ---------------------------------------------------------------------
