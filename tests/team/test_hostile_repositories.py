@@ -155,6 +155,74 @@ def test_the_operators_configuration_beside_the_named_one_is_not_read(
     assert reader.read().problem, "the file that the operator names is"
 
 
+PERSONS_OWN = """
+[log]
+	showSignature = true
+	follow = true
+[format]
+	pretty = fuller
+[color]
+	ui = always
+[commit]
+	gpgSign = true
+[push]
+	gpgSign = true
+	followTags = true
+[gpg]
+	program = /bin/false
+[trailer]
+	separators = "=%"
+[core]
+	hooksPath = {folder}
+	autocrlf = true
+	quotePath = true
+	worktree = {folder}
+	abbrev = 5
+[i18n]
+	logOutputEncoding = UTF-16
+	commitEncoding = latin1
+[fetch]
+	prune = true
+[diff]
+	external = touch {folder}/ran
+	orderFile = /nowhere
+[filter "lfs"]
+	clean = touch {folder}/ran
+	process = touch {folder}/ran
+	required = true
+[submodule]
+	recurse = true
+"""
+
+
+def test_a_persons_own_configuration_as_the_named_one_changes_nothing_and_runs_nothing(
+    database: TeamDatabase, reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "own-hooks"
+    folder.mkdir()
+    for name in ("pre-push", "post-commit", "post-index-change", "pre-auto-gc"):
+        (folder / name).write_text(f"#!/bin/sh\ntouch {folder}/ran\nexit 1\n", encoding="utf-8")
+        (folder / name).chmod(0o755)
+    (tmp_path / "config").write_text(PERSONS_OWN.format(folder=folder), encoding="utf-8")
+    monkeypatch.setenv("SPEC_KIT_MEMORY_GIT_CONFIG", str(tmp_path / "config"))
+    saved = reader.workspace.save(text="The gate opens at nine")
+
+    def dies(step: str) -> None:
+        if step == "pushed":
+            raise RuntimeError("killed before it is recorded that the push was accepted")
+
+    other = Settings(root=tmp_path / "other", semantic=Semantic(model="hashing"))
+    dying = Keeper(database, settings=other, step=dies)
+    dying.round("shop")
+    assert len(reader.remote.operations()) == 1
+    assert reader.read().delivered == 1
+    assert len(reader.remote.operations()) == 1, "its trailer is found"
+    dying.close()
+    reader.workspace.update(saved.id or 0, title="Gate")
+    assert reader.read().delivered == 1
+    assert not (folder / "ran").exists()
+
+
 def test_credentials_of_an_address_are_in_no_message(database: TeamDatabase, tmp_path: Path) -> None:
     Projects(database).add("gone", repository="https://ana:hunter2@127.0.0.1:9/x.git")
     keeper = Keeper(database, settings=Settings(root=tmp_path), limits=GitLimits(seconds=30))

@@ -19,7 +19,7 @@ from spec_kit_memory.team.database import TeamDatabase
 from spec_kit_memory.team.keeper import Keeper, Round
 from spec_kit_memory.team.project_workspace import open_project
 from spec_kit_memory.team.projects import Projects
-from spec_kit_memory.team.repository import Repository
+from spec_kit_memory.team.repository import GitLimits, Repository
 from spec_kit_memory.workspace import Workspace
 from tests.team.git_remotes import Remote
 
@@ -325,6 +325,43 @@ def test_a_refused_push_is_tried_again_and_one_refused_file_stops_no_other(team:
     assert len(team.remote.operations()) == 3
 
 
+def test_a_branch_that_accepts_nothing_is_not_asked_about_each_change(team: Team) -> None:
+    workspace, keeper = team.replica(), team.keeper()
+    asked = team.remote.folder / "asked"
+    team.remote.hook(f"echo asked >> {asked}; echo this branch is protected; exit 1")
+    for number in range(20):
+        workspace.save(text=f"The gate number {number} opens at nine", on_similar="distinct")
+    for rounds in (1, 2):
+        hurry(team)
+        assert team.round(keeper).waiting == 20
+        assert len(asked.read_text(encoding="utf-8").split()) < 20 * rounds
+    assert any("this branch is protected" in problem.message for problem in workspace.health().problems)
+    team.remote.hook("exit 0")
+    hurry(team)
+    assert team.round(keeper).delivered == 20
+    assert len(set(team.remote.operations())) == 20
+
+
+def test_a_push_that_hangs_is_tried_once_in_a_round_and_what_people_pushed_is_read(
+    database: TeamDatabase, tmp_path: Path
+) -> None:
+    team = Team(database, tmp_path)
+    limits = GitLimits(seconds=20)  # enough for each other command, however busy the machine is
+    keeper = Keeper(database, settings=team.settings(), limits=limits, domain="memory.example")
+    workspace = team.replica()
+    asked = team.remote.folder / "asked"
+    team.remote.hook(f"echo asked >> {asked}; sleep 600")
+    for number in range(3):
+        workspace.save(text=f"The gate number {number} opens at nine", on_similar="distinct")
+    assert team.round(keeper).problem == "git push took more than 20 seconds"
+    assert asked.read_text(encoding="utf-8").split() == ["asked"]
+    assert "First" in titles(workspace)
+    team.remote.hook("exit 0")
+    assert team.round(keeper).delivered == 3
+    keeper.close()
+    team.close()
+
+
 def test_a_repository_that_is_away_is_said_and_takes_nothing_away(team: Team, tmp_path: Path) -> None:
     workspace, keeper = team.replica(), team.keeper()
     team.round(keeper)
@@ -626,7 +663,7 @@ def test_a_project_that_fails_rests_longer_each_time_unless_it_is_called_for(tea
                 " synced_at = now() - make_interval(secs => %s)",
                 (ago, for_seconds + ago + 60),
             )
-        return keeper.due()
+        return list(keeper.due())
 
     assert failed(for_seconds=0, ago=1) == []
     assert failed(for_seconds=0, ago=3) == ["shop"]
@@ -634,5 +671,5 @@ def test_a_project_that_fails_rests_longer_each_time_unless_it_is_called_for(tea
     assert failed(for_seconds=100, ago=110) == ["shop"]
     assert failed(for_seconds=86_400, ago=590) == []
     team.projects.request_sync("shop")
-    assert keeper.due() == ["shop"]
+    assert keeper.due() == {"shop": True}
     assert failed(for_seconds=86_400, ago=610) == ["shop"]

@@ -30,7 +30,7 @@ from spec_kit_memory.team.lease import Lease
 from spec_kit_memory.team.mirror import Mirror, Mirrored
 from spec_kit_memory.team.project_workspace import CHECKOUT, index_place
 from spec_kit_memory.team.projects import Project, Projects
-from spec_kit_memory.team.repository import GitError, GitLimits, Repository
+from spec_kit_memory.team.repository import GitError, GitLimits, GitTimeoutError, Repository
 from spec_kit_memory.team.scratch import private_folder, remove_folder
 from spec_kit_memory.workspace import utc_now
 
@@ -39,7 +39,9 @@ logger = logging.getLogger(__name__)
 INTERVAL_SECONDS = 60.0  # between two fetches without a request
 LOOK_SECONDS = 1.0
 WORKERS = 4  # projects processed at once, so that a slow repository delays only itself
+PATIENT_WORKERS = 2  # as many more for those that failed: a host that does not answer delays only its own projects
 _TRIES = 5  # pushes per round, if others keep pushing
+_MOST_REFUSALS = 12  # pushes per round; 8 find the one that is refused among all that are due
 _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 600.0
 _MOST_DOUBLINGS = 10  # more than the longest pause needs; thousands of tries would be more than a number can hold
 
@@ -98,25 +100,27 @@ class Keeper:
 
     def run(self, stopping: threading.Event) -> None:
         """Run rounds of all projects that are due, until `stopping` is set."""
-        queue: SimpleQueue[str | None] = SimpleQueue()
+        sound, failing = SimpleQueue[str | None](), SimpleQueue[str | None]()
         # Daemons: a process that ends does not wait for a slow repository.
         workers = [
-            threading.Thread(target=self._work, args=(queue,), name="skm-keeper", daemon=True) for _ in range(WORKERS)
+            (queue, threading.Thread(target=self._work, args=(queue,), name="skm-keeper", daemon=True))
+            for queue, count in ((sound, WORKERS), (failing, PATIENT_WORKERS))
+            for _ in range(count)
         ]
-        for worker in workers:
+        for _, worker in workers:
             worker.start()
         while not stopping.wait(LOOK_SECONDS * random.uniform(0.7, 1.3)):
             try:
-                for name in self.due():
+                for name, is_failing in self.due().items():
                     if name not in self._at_work:
                         self._at_work.add(name)
-                        queue.put(name)
+                        (failing if is_failing else sound).put(name)
             except SpecKitMemoryError as error:  # the database is unavailable; try again
                 logger.warning("%s %s", error.code, error.message)
                 stopping.wait(LOOK_SECONDS)
-        for _ in workers:
+        for queue, _ in workers:
             queue.put(None)
-        for worker in workers:
+        for _, worker in workers:
             worker.join()
         self.close()
 
@@ -135,11 +139,12 @@ class Keeper:
             remove_folder(opened.mirror.settings.root)
         self._opened.clear()
 
-    def due(self) -> list[str]:
-        """The projects that are due: requested, not fetched for a while, or with changes to commit."""
+    def due(self) -> dict[str, bool]:
+        """The projects that are due: requested, not fetched for a while, or with changes to commit; did the last round
+        of each fail?"""
         with self._database.transaction() as session:
             rows = session.rows(
-                "SELECT name FROM served JOIN project ON id = served.project_id"
+                "SELECT name, problem_at IS NOT NULL FROM served JOIN project ON id = served.project_id"
                 " LEFT JOIN lease ON lease.project_id = served.project_id"
                 " WHERE (held_until IS NULL OR held_until < now())"
                 # The pause grows as long as rounds fail, unless a round is requested.
@@ -152,7 +157,7 @@ class Keeper:
                 " AND due_at <= now()))",
                 (_LONGEST_PAUSE, _FIRST_PAUSE, self._interval_seconds, self._interval_seconds),
             )
-        return [str(row[0]) for row in rows]
+        return {str(name): bool(is_failing) for name, is_failing in rows}
 
     # --- one round
 
@@ -297,6 +302,7 @@ class _Delivery:
     done: Round
     tips: Tips
     step: Step
+    refusals: int = 0  # pushes that were refused in this round
 
     def run(self) -> Tips:
         for _ in range(_TRIES):
@@ -339,23 +345,32 @@ class _Delivery:
         return True
 
     def _refused(self, waiting: Sequence[Waiting], error: GitError) -> bool:
-        """Handle a failed push: retry on a moved branch, else bisect to find the change that is refused."""
+        """Handle a failed push: retry on a moved branch, else bisect to find the change that is refused.
+
+        A branch that accepts nothing is not asked about each change: after some refusals all that is left waits.
+        """
+        if isinstance(error, GitTimeoutError):
+            raise error  # every further push could take as long
         repository = self.opened.repository
         project, earlier = repository.project, self.tips
         self.tips = repository.fetch()
         _require_branch(project, self.tips, earlier=earlier[project.branch])
         if self.tips[project.save_branch] != earlier[project.save_branch]:
             return True
-        if len(waiting) == 1:
-            change = waiting[0]
-            pause = _FIRST_PAUSE * 2 ** min(change.tries, _MOST_DOUBLINGS)
-            pause = min(pause, _LONGEST_PAUSE) * random.uniform(0.5, 1.5)
-            self.outbox.postponed([change.sequence], error.message, seconds=pause)
-            self.done.waiting += 1
-            return True
+        self.refusals += 1
+        if len(waiting) == 1 or self.refusals >= _MOST_REFUSALS:
+            self._postpone(waiting, error.message)
+            return False
         middle = len(waiting) // 2
         first_half, second_half = self._push(waiting[:middle]), self._push(waiting[middle:])
         return first_half or second_half
+
+    def _postpone(self, waiting: Sequence[Waiting], reason: str) -> None:
+        """All with the pause of the newest, so that they are tried together again."""
+        pause = _FIRST_PAUSE * 2 ** min(*(change.tries for change in waiting), _MOST_DOUBLINGS)
+        pause = min(pause, _LONGEST_PAUSE) * random.uniform(0.5, 1.5)
+        self.outbox.postponed([change.sequence for change in waiting], reason, seconds=pause)
+        self.done.waiting += len(waiting)
 
     def _rename(self, change: Waiting, data: bytes, *, parent: str | None) -> None:
         """Another text has this name in git: give this one a new name; its id stays."""

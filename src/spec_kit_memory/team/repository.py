@@ -41,6 +41,10 @@ class GitError(AccessDenied):
     """A git command failed, or its result cannot be used; the message gives the reason."""
 
 
+class GitTimeoutError(GitError):
+    """A git command took too long and was killed; whether a push of it was accepted is not known."""
+
+
 class OccupiedError(GitError):
     """Git has something else at the path of a memory's file or a folder above it; `path` is where."""
 
@@ -138,6 +142,8 @@ class Repository:
             "http.lowSpeedTime": "60",
             "user.useConfigOnly": "true",
             "commit.gpgSign": "false",
+            "push.gpgSign": "false",
+            "trailer.separators": ":",
             "safe.bareRepository": "explicit",
             "safe.directory": "*",
         }
@@ -161,7 +167,7 @@ class Repository:
                 bounds=bounds or Bounds(self.limits.seconds, file_bytes=self.limits.clone_bytes),
             )
         except subprocess.TimeoutExpired as error:
-            raise GitError(f"git {arguments[0]} took more than {self.limits.seconds:.0f} seconds") from error
+            raise GitTimeoutError(f"git {arguments[0]} took more than {self.limits.seconds:.0f} seconds") from error
         except TooMuchOutputError as error:
             raise GitError(f"git {arguments[0]} says more than is read") from error
         except OSError as error:
