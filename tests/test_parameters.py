@@ -486,6 +486,38 @@ def _of_tool(given: Mapping[str, Any]) -> SpecKitMemoryError:
         ("memory_search", {"query": "x", "limit": 0}, "E032", "Give 'limit' a number from 1 to 100."),
         ("memory_search", {"concepts": ["one"]}, "E032", "Give 'concepts' 2 to 5 texts."),
         ("memory_search", {"query": "x", "limit": "many"}, "E030", "Give 'limit' an integer."),
+        (
+            "memory_load",
+            {"memoryId": "Token life"},
+            "E030",
+            "Give 'memoryId' an integer: memory_search with query 'Token life' shows it.",
+        ),
+        (
+            "memory_delete",
+            {"id": "memory/a.md"},
+            "E030",
+            "Give 'id' an integer: memory_get with path 'memory/a.md' shows it.",
+        ),
+        ("memory_load", {"memoryId": "1.5"}, "E030", "Give 'memoryId' an integer."),
+        (
+            "memory_load",
+            {"path": "memory/a.md"},
+            "E030",
+            "'path' is for memory_get. Add 'memoryId', an integer, or 'specFolder', a text.",
+        ),
+        (
+            "memory_load",
+            {"query": "tokens"},
+            "E030",
+            "'query' is for memory_search or memory_match_triggers."
+            " Add 'memoryId', an integer, or 'specFolder', a text.",
+        ),
+        (
+            "memory_get",
+            {"memoryId": 4},
+            "E030",
+            "'memoryId' is for memory_load or memory_drift_why. Add 'path', a path.",
+        ),
         ("memory_search", {"query": "x", "specFoldr": "y"}, "E030", "Did you mean 'specFolder'?"),
         (
             "memory_search",

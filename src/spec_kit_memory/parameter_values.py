@@ -175,8 +175,17 @@ def _whole(declared: Parameter, value: Any, edge: Edge) -> int:
         number = int(text.strip().split(".")[0])
     is_whole = _is_whole(number) or (isinstance(number, float) and number.is_integer())
     if not is_whole or isinstance(number, bool):
-        raise _wrong(declared, value, edge)
+        raise _named(declared, value, edge) if declared.identifies else _wrong(declared, value, edge)
     return int(_within(declared, int(number), edge))
+
+
+def _named(declared: Parameter, value: Any, edge: Edge) -> ArgumentProblem:
+    """The problem with a title or a path in place of an id, and how to get the id."""
+    problem = _wrong(declared, value, edge)
+    if isinstance(value, str) and re.search(r"[^\W\d_]", value):
+        lookup = edge.read_path if re.search(r"[/\\]|\.\w+$", value.strip()) else edge.find
+        problem.hint = f"{problem.step[:-1]}: {lookup.format(shortened(value))} shows it."
+    return problem
 
 
 def _number(declared: Parameter, value: Any, edge: Edge) -> float:

@@ -313,6 +313,8 @@ class Edge:
         unknown: type[BadParameter] = BadParameter,
         bounded: bool = True,
         lists: bool = True,
+        lookups: tuple[str, str] = ("search({})", "get({})"),
+        elsewhere: Callable[[str], Sequence[str]] = lambda name: (),
     ) -> None:
         self.name = name  # of the verb
         self.spelled = spelled
@@ -320,6 +322,8 @@ class Edge:
         self.lists = lists  # `usage` lists every parameter; since that is long, it is used only if no hint is shorter
         self.reaches = reaches
         self.unknown = unknown  # the error for an unknown parameter name
+        self.find, self.read_path = lookups  # calls that find a memory by its words, and by its path
+        self.elsewhere = elsewhere  # what else takes a parameter of that name
         self.bounded = bounded  # are bounds enforced that suit a conversation? Not for Python callers
 
     def sees(self, kind: type[Request]) -> list[Parameter]:
@@ -490,11 +494,15 @@ def _unknown(name: object, visible: Sequence[Parameter], edge: Edge) -> Argument
         alias: declared for declared in visible for alias in declared.aliases
     }
     close = list(dict.fromkeys(edge.spelled(names[name_]) for name_ in nearest(str(name), names)))
+    others = [other for other in edge.elsewhere(str(name)[:NAME_LENGTH]) if other != edge.name]
+    hint = f"Did you mean {' or '.join(close)}?" if close else ""
+    if others and not close:
+        hint = f"{shortened(name)} is for {' or '.join(others)}."
     return ArgumentProblem(
         edge.unknown,
         f"{edge.unknown.problem} {shortened(name)}",
         None,
-        f"Did you mean {' or '.join(close)}?" if close else "",
+        hint,
         parameter=str(name)[:NAME_LENGTH],
     )
 

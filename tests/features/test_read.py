@@ -182,3 +182,19 @@ def test_a_number_of_lines_beside_the_first_is_a_count_and_a_range_beside_it_is_
     for lines, first, count in (("5-9", 3, None), ("0", 3, None), ("5", None, 2), ("5", 3, 2)):
         with pytest.raises(BadParameter, match="ambiguous"):
             workspace.get(path, lines=lines, from_=first, count=count)
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("memory/token.md", "did you mean specs/001-core/memory/tokens.md?"),
+        ("tokens", "did you mean specs/001-core/memory/tokens.md?"),
+        ("TOKENS.MD", "did you mean specs/001-core/memory/tokens.md?"),
+        ("docs/weather-report.md", "`search('weather report')` gives the paths of memories"),
+    ],
+)
+def test_a_path_that_is_no_memorys_is_answered_with_a_near_one_or_a_search(place: Place, path: str, hint: str) -> None:
+    place.memory("tokens", "# Tokens\n\nThey live fifteen minutes.")
+    with pytest.raises(MemoryNotFound) as refused:
+        place.open().get(path)
+    assert refused.value.hint == hint

@@ -91,10 +91,35 @@ async def test_a_call_answers_with_the_envelope(live: LiveWorkspace, recorder: R
 
 
 @spoken
-async def test_an_unknown_tool_names_the_nearest(live: LiveWorkspace) -> None:
+async def test_an_unknown_tool_names_what_was_probably_meant(live: LiveWorkspace) -> None:
     async with connected(live, "legacy") as client:
-        with pytest.raises(MCPError, match="Did you mean memory_search"):
-            await client.call_tool("memory_serch", {"query": "x"})
+        for name, meant in (
+            ("memory_serch", "Did you mean memory_search"),
+            ("search", "Did you mean memory_search"),
+            ("memory_find", "Did you mean memory_search"),
+            ("memory_query", "Did you mean memory_search"),
+            ("retrieve", "Did you mean memory_search"),
+            ("get", "Did you mean memory_get?"),
+            ("readMemory", "Did you mean memory_load or memory_get?"),
+            ("memory_add", "Did you mean memory_save?"),
+            ("memory_forget", "Did you mean memory_delete?"),
+            ("create_checkpoint", "Did you mean checkpoint_create"),
+            ("memorySearch", "Did you mean memory_search?"),
+            ("mcp__spec_kit_memory__memory_search", "Did you mean memory_search?"),
+            ("memory_undo", "The user can run `skm undo`."),
+            ("merge", "The user can run `skm merge`."),
+        ):
+            with pytest.raises(MCPError) as refused:
+                await client.call_tool(name, {})
+            assert meant in str(refused.value), (name, str(refused.value))
+
+
+@spoken
+async def test_an_unknown_tool_like_none_is_told_which_there_are(live: LiveWorkspace) -> None:
+    async with connected(live, "legacy") as client:
+        for name in ("xyzzy", "memory", "", "9" * 5_000, "日本"):
+            with pytest.raises(MCPError, match=r"^Unknown tool: .{0,200}\. There are memory_search, "):
+                await client.call_tool(name, {})
 
 
 @era

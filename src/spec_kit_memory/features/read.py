@@ -20,6 +20,7 @@ from spec_kit_memory.core import decay, long_lines, markdown, tokens
 from spec_kit_memory.core.citations import Code
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Filter, Memory, Presence, Source, State, Tier
+from spec_kit_memory.core.wording import close_names
 from spec_kit_memory.errors import AnchorNotFound, BadParameter, MemoryNotFound, OutOfRange
 from spec_kit_memory.features import freshness, remarks, sessions
 from spec_kit_memory.features.personal import PERSONAL, is_personal
@@ -29,6 +30,8 @@ from spec_kit_memory.requests import GetRequest, ListRequest, LoadRequest
 
 _CUT_BYTES = 4  # the newline before a clipped line, and the "…" after it
 _MOST_MEANT = 3  # paths that are named where one was not found
+_LEAST_LIKENESS = 0.75  # of a file's name to the one that was given
+_MOST_WORDS = 80  # characters of a path that are offered as a query
 GET_TOKENS = 25_000  # per call; a longer text is read in parts
 # "42-56", and the forms used by editors, links and lists: L42-L56, 42:56, 42..56, [42, 56].
 _RANGE = re.compile(r"\s*[\[(]?\s*L?(\d{1,9})(?:\s*(-|–|:|,|\.\.|to)\s*L?(\d{0,9}))?\s*[\])]?\s*", re.IGNORECASE)
@@ -201,7 +204,17 @@ def _no_memory_at(runtime: Runtime, path: str, stored: str) -> MemoryNotFound:
     meant = [
         other for other, row in paths if row.presence is Presence.LIVE and other.rpartition("/")[2].casefold() == name
     ]
-    hint = advise("near-paths", names=tuple(sorted(meant)[:_MOST_MEANT])) if meant else advise("find-paths")
+    if not meant:
+        by_name: dict[str, list[str]] = {}
+        for other, row in paths:
+            if row.presence is Presence.LIVE:
+                by_name.setdefault(other.rpartition("/")[2].rpartition(".")[0].casefold(), []).append(other)
+        near = close_names(name.removesuffix(".md"), by_name, most=_MOST_MEANT, cutoff=_LEAST_LIKENESS)
+        meant = [other for close in near for other in sorted(by_name[close])][:_MOST_MEANT]
+    words = " ".join(re.findall(r"\w+", name.removesuffix(".md")))[:_MOST_WORDS]
+    hint = advise("find-paths", query=words or path)
+    if meant:
+        hint = advise("near-paths", names=tuple(sorted(meant)[:_MOST_MEANT]))
     return MemoryNotFound(f"{path} is not a memory of this workspace", hint=hint)
 
 

@@ -6,12 +6,14 @@ request; the MCP schemas, the validation of arguments and the reference pages ar
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from spec_kit_memory import requests
+from spec_kit_memory.parameter_values import NAME_LENGTH, nearest, squashed
 from spec_kit_memory.parameters import Edge, Kind, Parameter, Request, read
 
 
@@ -35,7 +37,13 @@ class Tool:
 
     @property
     def edge(self) -> Edge:
-        return Edge(self.name, lambda parameter: repr(parameter.name), self._usage)
+        return Edge(
+            self.name,
+            lambda parameter: repr(parameter.name),
+            self._usage,
+            lookups=("memory_search with query {}", "memory_get with path {}"),
+            elsewhere=_takers,
+        )
 
     @property
     def parameters(self) -> Sequence[Parameter]:
@@ -163,6 +171,69 @@ TOOLS: tuple[Tool, ...] = (
 )
 BY_NAME: Mapping[str, Tool] = {tool.name: tool for tool in TOOLS}
 BY_COMMAND: Mapping[str, Tool] = {tool.command: tool for tool in TOOLS}
+
+
+# Words that models use for a tool, beside those of its name and description.
+_OTHER_WORDS: Mapping[str, str] = {
+    "memory_search": "query retrieve lookup ask",
+    "memory_load": "open show fetch view",
+    "memory_get": "fetch lines file",
+    "memory_save": "write add create put insert note",
+    "memory_delete": "remove erase",
+    "memory_update": "edit change modify set rename",
+    "memory_list": "all ls",
+    "memory_match_triggers": "match prompt",
+    "memory_stats": "status info count overview",
+    "memory_index_scan": "sync refresh rebuild",
+    "memory_causal_link": "relate connect",
+    "memory_causal_unlink": "disconnect",
+    "memory_validate": "rate vote promote",
+    "checkpoint_restore": "revert",
+}
+_COMMON_WORDS = frozenset(("memory", "memories", "tool", "the", "a", "to", "of", "for"))
+_MOST_MEANT = 2
+
+
+def meant(name: str, tools: Sequence[Tool]) -> list[str]:
+    """The tools that an unknown name may mean: by its spelling, else by its words, else by likeness."""
+    form = squashed(name[-NAME_LENGTH:])
+    if whole := [tool.name for tool in tools if form.endswith(squashed(tool.name))]:
+        return whole[:1]
+    wanted = set(_words(name[:NAME_LENGTH])) - _COMMON_WORDS
+    scores = {
+        tool.name: sum(
+            2 * (word in _words(f"{tool.name} {_OTHER_WORDS.get(tool.name, '')}")) + (word in _words(tool.about))
+            for word in wanted
+        )
+        for tool in tools
+    }
+    highest = max(scores.values(), default=0)
+    best = [tool_name for tool_name, score in scores.items() if score == highest > 0]
+    return best[:_MOST_MEANT] or (nearest(name, list(scores)) if wanted else [])
+
+
+def commands_meant(name: str) -> list[str]:
+    """The commands without a tool that an unknown name may mean."""
+    return [word for word in _words(name[:NAME_LENGTH]) if word in requests.BY_COMMAND and word not in BY_COMMAND]
+
+
+def _words(text: str) -> list[str]:
+    """The words of a name or a sentence; memoryFind has two."""
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
+    return re.findall(r"[a-z]+", apart.lower().replace("_", " "))
+
+
+def _takers(name: str) -> list[str]:
+    """The tools that read, and need a parameter of that name."""
+    form = squashed(name)
+    return [
+        tool.name
+        for tool in TOOLS
+        for parameter in tool.parameters
+        if tool.reads
+        and (parameter.required or parameter.argument in tool.request.needs)
+        and form in map(squashed, (parameter.name, *parameter.aliases))
+    ][:_MOST_MEANT]
 
 
 def behaviour(tool: Tool) -> dict[str, bool]:

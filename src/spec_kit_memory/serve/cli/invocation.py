@@ -131,4 +131,5 @@ def command_edge(kind: type[Request]) -> Edge:
         lambda visible: f"`skm {kind.command} --help` shows every option.",
         ("everywhere", "command"),
         lists=False,
+        lookups=("`skm search {}`", "`skm get {}`"),
     )

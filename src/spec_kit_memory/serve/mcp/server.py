@@ -28,13 +28,22 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
 from spec_kit_memory import __version__
 from spec_kit_memory.caller import Caller
 from spec_kit_memory.errors import Invalid, SpecKitMemoryError, UndecidedSpecFolder
-from spec_kit_memory.parameter_values import nearest
 from spec_kit_memory.parameters import Request
 from spec_kit_memory.requests import IndexRequest, UpdateRequest
 from spec_kit_memory.serve import render
 from spec_kit_memory.serve.mcp import handshake, resources
 from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace, exit_on_signal, must_exist, open_at
-from spec_kit_memory.serve.tools import BY_NAME, OUTPUT_SCHEMA, TOOLS, Tool, behaviour, input_schema, read_arguments
+from spec_kit_memory.serve.tools import (
+    BY_NAME,
+    OUTPUT_SCHEMA,
+    TOOLS,
+    Tool,
+    behaviour,
+    commands_meant,
+    input_schema,
+    meant,
+    read_arguments,
+)
 
 if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -298,8 +307,10 @@ def _is_structured(ctx: Context) -> bool:
 
 
 def _no_such_tool(name: str, tools: Sequence[Tool]) -> str:
-    close = nearest(name, [tool.name for tool in tools])
+    close, commands = meant(name, tools), commands_meant(name)
     suggestion = f" Did you mean {' or '.join(close)}?" if close else ""
+    if commands:
+        suggestion = f" The user can run `skm {commands[0]}`."
     return f"Unknown tool: {name[:200]}.{suggestion} There are {', '.join(tool.name for tool in tools)}."
 
 
