@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
+import apsw
 import pytest
 
 from spec_kit_memory.core.memory import State
@@ -12,6 +14,7 @@ from spec_kit_memory.features import sessions
 from spec_kit_memory.settings import Triggers
 from spec_kit_memory.workspace import Workspace
 from tests.features.conftest import Place
+from tests.features.test_search import TOKENS, first
 
 PLAIN = "This is the first paragraph."
 
@@ -331,6 +334,32 @@ def test_any_prompt_is_answered(place: Place, prompt: str) -> None:
         assert place.open().triggers(prompt, session_id="s").matches == ()
     except SpecKitMemoryError as error:
         pytest.fail(f"{error.code} {error.message}")
+
+
+def test_a_session_begins_anew_though_another_process_is_writing(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    place.memory("tokens", TOKENS)
+    workspace = place.open()
+    assert first(workspace.search("access tokens", session_id="s")).text
+    assert first(workspace.search("access tokens", session_id="s")).already_sent
+    other = apsw.Connection(str(place.root / ".spec-kit-memory/index.sqlite"))
+    other.execute("BEGIN IMMEDIATE")
+
+    class UntilWaitedFor(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "waits for another writer" in record.getMessage() and other.in_transaction:
+                other.execute("ROLLBACK")
+
+    handler = UntilWaitedFor()
+    caplog.set_level(logging.INFO, logger="spec_kit_memory.features.sessions")
+    logging.getLogger("spec_kit_memory.features.sessions").addHandler(handler)
+    try:
+        workspace.session("s", anew=True)
+    finally:
+        logging.getLogger("spec_kit_memory.features.sessions").removeHandler(handler)
+        other.close()
+    assert first(workspace.search("access tokens", session_id="s")).text
 
 
 def test_two_processes_in_one_session_do_not_forget_what_the_other_sent(place: Place) -> None:

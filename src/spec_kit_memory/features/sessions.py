@@ -36,6 +36,9 @@ logger = logging.getLogger(__name__)
 # Enough for a long conversation; beyond it only the newest answer's passages are remembered.
 MOST_SENT = 5000
 MOST_CONNECTIONS = 1000
+# A try waits half a second for another writer. If the end of a context is not noted, what the model has lost would
+# never be sent again; so it is tried for as long as hosts wait for a hook.
+ANEW_TRIES = 10
 # A prompt must not be answered with a whole file: `load` gives the rest.
 NAMED_IDS = 3
 CONTENT_TOKENS = 800
@@ -156,13 +159,17 @@ def with_sent(session: Session, hashes: Iterable[str]) -> Session:
     return replace(session, sent=sent if len(sent) <= MOST_SENT else new)
 
 
-def change_session(runtime: Runtime, session_id: str, change: Callable[[Session], Session]) -> None:
+def change_session(runtime: Runtime, session_id: str, change: Callable[[Session], Session], *, tries: int = 1) -> None:
     """Change the stored session, which another process may have changed since it was read here; a failure is logged,
-    and the answer is given nevertheless."""
-    try:
-        runtime.store.record.change_session(session_id, change, runtime.now())
-    except (DatabaseBusy, DatabaseUnusable) as error:
-        logger.warning("session %s was not kept: %s %s", session_id, error.code, error.message)
+    and the answer is given nevertheless. What was sent is then sent again, which is better than to wait."""
+    for left in reversed(range(tries)):
+        try:
+            return runtime.store.record.change_session(session_id, change, runtime.now())
+        except (DatabaseBusy, DatabaseUnusable) as error:
+            if left and isinstance(error, DatabaseBusy):
+                logger.info("session %s waits for another writer", session_id)
+                continue
+            return logger.warning("session %s was not kept: %s %s", session_id, error.code, error.message)
 
 
 def choose_loading(runtime: Runtime, session_id: str, loading: str) -> None:
@@ -180,7 +187,7 @@ def session(runtime: Runtime, request: SessionRequest) -> SessionAnswer:
         def begun_anew(session: Session) -> Session:
             return replace(session, sent=frozenset(mark for mark in session.sent if mark.startswith(own)))
 
-        change_session(runtime, request.session_id, begun_anew)
+        change_session(runtime, request.session_id, begun_anew, tries=ANEW_TRIES)
     memories = {
         memory.id: memory
         for memory in runtime.store.documents.many([activation.memory_id for activation in current.attention])
