@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -224,6 +225,13 @@ def test_a_missing_folder_is_refused_unless_it_may_be_created() -> None:
 def test_only_a_leading_prefix_is_taken_off() -> None:
     assert clean_folder("specs/specs/007-a") == "specs/007-a"
     assert clean_folder("007-specs/008-a") == "007-specs/008-a"
+
+
+@pytest.mark.skipif(os.sep == "\\", reason="on Windows every backslash separates folders")
+def test_a_backslash_separates_folders_unless_it_can_only_be_part_of_a_name() -> None:
+    assert clean_folder(".opencode\\specs\\007-a\\008-b") == "007-a/008-b"
+    assert clean_folder("specs\\z_archive\\000-x") == "z_archive/000-x"
+    assert clean_folder("002-back\\slash") == "002-back\\slash"
 
 
 def test_words_that_no_folder_knows_fit_no_folder_however_fresh_it_is() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Collection
 
 from spec_kit_memory.core.wording import close_names
@@ -10,11 +12,13 @@ NEAREST = 3
 DISTINCTIVE_CHARACTERS = 3  # shorter words occur in names by chance
 
 _PREFIXES = (".opencode/specs/", "specs/")
+# Except on Windows, a backslash can be part of a name; it separates folders around `specs` and before a number.
+_SEPARATOR = re.compile(r"\\" if os.sep == "\\" else r"\\(?=specs\\|\d{3}-)|(?<=specs)\\")
 
 
 def clean_folder(name: str) -> str:
     """The name below specs/: a leading specs/ or .opencode/specs/ is accepted everywhere."""
-    cleaned = name.replace("\\", "/").strip().removeprefix("./").strip("/")
+    cleaned = _SEPARATOR.sub("/", name.strip()).removeprefix("./").strip("/")
     for prefix in _PREFIXES:
         if cleaned.startswith(prefix):
             return cleaned[len(prefix) :]

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import html
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -507,6 +508,89 @@ def test_a_checkpoint_is_made_compared_restored_and_deleted(page: Page) -> None:
     assert page.workspace.examine(id_).memory.title == "The van"
     page.post("/time/checkpoint/before/delete", confirm="1")
     assert "before" not in [row["name"] for row in page.workspace.checkpoint_list().checkpoints]
+
+
+def test_a_notice_names_what_is_on_the_page_and_no_command(page: Page) -> None:
+    van, docks = id_of(page, "The van"), id_of(page, "Docks keep an MQTT connection")
+    page.post("/time/checkpoint", name="c")
+    page.post(f"/memory/{van}/update", title="The other van")
+    shown = [
+        page.post("/time/checkpoint/c/restore", confirm="1").text,
+        page.post("/time/checkpoint/c/restore", confirm="1", clear="1").text,
+        page.post("/time/checkpoint", name="c").text,
+        page.post("/link/999/remove").text,
+        page.post(f"/memory/{van}/forget").text,
+        page.post(f"/memory/{van}/update", title="Gone").text,
+        page.post(f"/memory/{docks}/merge", into=str(van)).text,
+    ]
+    notices = [
+        html.unescape(re.sub(r"<[^>]+>", " ", text.split('class="notice')[1].split("<main")[0])) for text in shown
+    ]
+    assert "Tick “also take back what is newer”" in notices[0]
+    assert "tick “write files back, too”" in notices[1]
+    for notice in notices:
+        assert not re.search(r"\bskm\b|(?<![\w-])--[a-z]|`", notice), notice
+
+
+def test_a_link_that_a_file_declares_has_no_button_that_would_be_refused(page: Page) -> None:
+    written(
+        page.root,
+        "memory/a.md",
+        "---\ntitle: A\ncausal_links: {supports: [memory/b.md]}\n---\nAbout a.\n",
+    )
+    written(page.root, "memory/b.md", "# B\n\nAbout b.\n")
+    page.workspace.index()
+    shown = page.text(f"/memory/{id_of(page, 'A')}/links")
+    assert "its file" in shown
+    assert 'action="/link/' not in shown
+
+
+def test_of_very_many_links_the_nearest_memories_are_drawn_and_all_are_listed(page: Page) -> None:
+    names = [f"specs/001-hub/memory/n{number:02}.md" for number in range(60)]
+    for name in names:
+        written(page.root, name, f"# Spoke {name[-5:-3]}\n\nAbout {name}.\n")
+    written(
+        page.root,
+        "memory/hub.md",
+        f"---\ntitle: Hub\ncausal_links: {{supports: [{', '.join(names)}]}}\n---\nThe hub.\n",
+    )
+    page.workspace.index()
+    hub = next(card.id for card in page.workspace.list(limit=100, max_tokens=50_000).memories if card.title == "Hub")
+    for address in (f"/memory/{hub}/links", "/folders/001-hub"):
+        shown = page.text(address)
+        graph = json.loads(html.unescape(shown.split('data-graph="')[1].split('"')[0]))
+        assert len(graph["nodes"]) == views.MOST_DRAWN
+        assert hub in {node["id"] for node in graph["nodes"]}
+        assert len(graph["links"]) == views.MOST_DRAWN - 1
+        assert 'of <span class="num">61</span> memories are drawn' in shown
+        assert all(f"<bdi>Spoke {number:02}</bdi>" in shown for number in range(60))
+
+
+def test_a_folder_with_a_backslash_in_its_name_has_a_page(page: Page) -> None:
+    if os.sep == "\\":
+        pytest.skip("this system has no such names")
+    written(
+        page.root,
+        "specs/002-back\\slash/memory/b.md",
+        "# Between\n\nIn a folder with a backslash.\n",
+    )
+    page.workspace.index()
+    assert "/folders/002-back%5Cslash" in page.text("/folders")
+    assert "Between" in page.text("/folders/002-back%5Cslash")
+    assert page.workspace.list(spec_folder="002-back\\slash").memories[0].title == "Between"
+
+
+def test_many_trigger_phrases_leave_room_for_the_rest_of_the_form(page: Page) -> None:
+    phrases = "".join(f"  - phrase {number}\n" for number in range(500))
+    written(page.root, "memory/many.md", f"---\ntitle: Many\ntrigger_phrases:\n{phrases}---\nHas many.\n")
+    page.workspace.index()
+    assert 'name="phrases" rows="12"' in page.text(f"/memory/{id_of(page, 'Many')}")
+
+
+def test_the_only_version_is_not_offered_to_be_compared(page: Page) -> None:
+    shown = page.text(f"/memory/{id_of(page, 'The van')}/versions")
+    assert "1 version" in shown
+    assert 'type="radio"' not in shown
 
 
 def test_a_checkpoint_of_any_name_is_seen_and_deleted(page: Page) -> None:

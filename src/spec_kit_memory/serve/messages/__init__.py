@@ -31,6 +31,10 @@ def for_person(text: Text) -> str:
     return text if isinstance(text, str) else _PERSON.worded(text)
 
 
+def for_page(text: Text) -> str:
+    return text if isinstance(text, str) else _PAGE.worded(text)
+
+
 def advice_for_python(text: Text) -> str:
     return text if isinstance(text, str) else _PYTHON.worded(text)
 
@@ -82,4 +86,5 @@ def _template(edge: spelling.Edge, words: Callable[[Words], str], code: str, *, 
 
 _MODEL = _Reader("model", lambda words: words.model)
 _PERSON = _Reader("person", lambda words: words.person)
+_PAGE = _Reader("person", lambda words: words.page)
 _PYTHON = _Reader("python", lambda words: words.python)

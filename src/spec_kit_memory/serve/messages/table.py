@@ -1,4 +1,4 @@
-"""How is each advice code worded? One template for all readers, or one for a model and one for a person.
+"""How is each advice code worded? One template for all readers, or one for a model, a person, a person on the page.
 
 Templates contain calls in Python syntax (`spelling`) and placeholders (`__init__`). They say what is wrong, unless the
 answer already does, and then the next step with its arguments.
@@ -15,15 +15,17 @@ class Words:
     model: str
     person: str
     python: str
+    page: str
 
 
-def _alike(template: str) -> Words:
-    return Words(model=template, person=template, python=template)
+def _alike(template: str, *, page: str = "") -> Words:
+    """`page` is for advice whose commands are buttons or boxes on the page."""
+    return Words(model=template, person=template, python=template, page=page or template)
 
 
 def _apart(*, model: str, person: str) -> Words:
     """For advice that a model cannot follow as a person can. Python code gets the person's."""
-    return Words(model=model, person=person, python=person)
+    return Words(model=model, person=person, python=person, page=person)
 
 
 _REBUILD = (
@@ -84,7 +86,7 @@ TABLE: Mapping[str, Words] = {
     "read-on": _alike("continue with `get({path}, {lines})`"),
     "find-paths": _alike("`search({query})` gives the paths of memories"),
     "list-ids": _alike("`list()` shows the ids"),
-    "read-merged": _alike("`load({id})` reads it"),
+    "read-merged": _alike("`load({id})` reads it", page="its text is now part of memory {id}"),
     "list-memories": _alike("list them with `list()`"),
     "list-folders": _alike("list folders with `stats()`"),
     "read-all-lines": _alike("the whole file is `get({path}, {lines})`"),
@@ -104,7 +106,10 @@ TABLE: Mapping[str, Words] = {
         "`undo()` takes back the last",
     ),
     "file-brings-back": _alike("the memory is back when its file is; `history({id})` shows what happened to it"),
-    "bring-back": _alike("`undo()` takes back the last delete; `save(file_path=PATH)` brings one file back"),
+    "bring-back": _alike(
+        "`undo()` takes back the last delete; `save(file_path=PATH)` brings one file back",
+        page="Time lists what can be taken back",
+    ),
     "only-by-tier": _alike("it is deprecated: search finds it only with `tier='deprecated'`"),
     "expired": _alike("it expired on {date}: search finds it only with `include_archived=True`"),
     "outdated": _alike("it was marked outdated: search finds it only with `include_archived=True`"),
@@ -208,20 +213,29 @@ TABLE: Mapping[str, Words] = {
     "no-record": _alike("there is no record yet: it begins when files are first indexed, with `index()`"),
     "record-starts": _alike("the record starts at {at}, when files were first indexed; ask for a later `as_of`"),
     # --- checkpoints
-    "free-checkpoint-name": _alike("choose another name, or delete that one first with `checkpoint_delete({name})`"),
+    "free-checkpoint-name": _alike(
+        "choose another name, or delete that one first with `checkpoint_delete({name})`",
+        page="choose another name, or delete that one first",
+    ),
     "all-checkpoints": _alike("`checkpoint_list()` lists those of all folders"),
     "other-checkpoints": _alike("nothing was changed; `checkpoint_list()` shows the others"),
     "make-checkpoint": _alike("make one with `checkpoint_create(NAME)`"),
     "compare-later": _alike("see later what changed since with `checkpoint_diff({name})`"),
     "clear-newer": _alike(
-        "`clear_existing=True` takes back what is newer, too; see what that is with `checkpoint_diff({name})`"
+        "`clear_existing=True` takes back what is newer, too; see what that is with `checkpoint_diff({name})`",
+        page="tick “also take back what is newer” to go back to it; the checkpoint's page lists what that is",
     ),
-    "restore-files": _alike("files stay as they are; `restore_files=True` writes them back"),
+    "restore-files": _alike(
+        "files stay as they are; `restore_files=True` writes them back",
+        page="files stay as they are; tick “write files back, too” to have them as they were",
+    ),
     "restore-renamed": _alike(
-        "nothing was changed; rename it back, or use `restore_files=True` to write the old files again"
+        "nothing was changed; rename it back, or use `restore_files=True` to write the old files again",
+        page="nothing was changed; rename it back, or tick “write files back, too”",
     ),
     "files-missing": _alike(
-        "{count:memory has|memories have} no file; the next scan takes out what `restore_files=True` does not write"
+        "{count:memory has|memories have} no file; the next scan takes out what `restore_files=True` does not write",
+        page="{count:memory has|memories have} no file; tick “write files back, too”, or a scan takes {count!o} out",
     ),
     "checkpoints-and-history": _alike("`checkpoint_list()` shows what is there; `history()` shows single memories"),
     # --- chats

@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 from starlette.routing import compile_path
 
 from spec_kit_memory.errors import BadParameter, MissingParameter
-from spec_kit_memory.serve.messages import for_person
+from spec_kit_memory.serve.messages import for_page
 from spec_kit_memory.serve.page.access import Notice
 from spec_kit_memory.serve.page.document import visible
 from spec_kit_memory.serve.page.jinja import sentence
@@ -74,7 +74,7 @@ def _change(workspace: Workspace, about: int | str | None, change: Callable[[], 
 
     before = newest()
     answer = change()
-    hints = tuple(for_person(hint) for hint in answer.advice if getattr(hint, "code", "") not in TAKES_BACK)
+    hints = tuple(for_page(hint) for hint in answer.advice if getattr(hint, "code", "") not in TAKES_BACK)
     operation = after if (after := newest()) != before else ""
     return ChangeDone(Notice(_sentence(answer), hints=hints, operation=operation), to=to)
 

@@ -20,6 +20,7 @@ from spec_kit_memory.serve import render
 from spec_kit_memory.serve.page.document import section_id, visible
 from spec_kit_memory.serve.page.static_files import address
 
+_COMMAND = re.compile(r"`|(?<![\w-])--[a-z]")  # in advice: a call, or an option
 # Every tier and state has a symbol in addition to its colour.
 SIGNS = {
     "constitutional": "◆",
@@ -96,7 +97,7 @@ def _rendered(value: Any) -> Any:
 
 def _advice(text: str) -> str:
     """Advice without the clauses that name a command: the page has buttons for those."""
-    clauses = [clause for clause in re.split(r"(?<=[:;.]) ", str(text)) if "`" not in clause]
+    clauses = [clause for clause in re.split(r"(?<=[:;.]) ", str(text)) if not _COMMAND.search(clause)]
     return " ".join(clauses).rstrip(":;. ")
 
 

@@ -23,7 +23,7 @@ from starlette.routing import Route
 
 from spec_kit_memory.errors import CheckpointNotFound, MemoryNotFound, SpecKitMemoryError
 from spec_kit_memory.serve import render
-from spec_kit_memory.serve.messages import for_person
+from spec_kit_memory.serve.messages import for_page
 from spec_kit_memory.serve.page import changes, views
 from spec_kit_memory.serve.page.access import GuardedPage, Notice, PageAccess, Visit
 from spec_kit_memory.serve.page.jinja import html, sentence
@@ -188,7 +188,7 @@ class Page:
         try:
             page_view = self._view(view, request, visit)
             if as_json:
-                data = {name: render.envelope(answer, say=for_person) for name, answer in page_view.answers.items()}
+                data = {name: render.envelope(answer, say=for_page) for name, answer in page_view.answers.items()}
                 return Response(render.compact(data), media_type="application/json")
             wants_part = request.headers.get("hx-request") == "true" and page_view.part
             return self._html(request, visit, page_view.part if wants_part else page_view.template, page_view)
@@ -223,7 +223,7 @@ class Page:
     def _failure(self, request: Request, visit: Visit, error: Exception, *, as_json: bool) -> Response:
         if not isinstance(error, SpecKitMemoryError):
             logger.error("a page failed in a way nobody foresaw", exc_info=error)
-        rendered = render.error(error, say=for_person)
+        rendered = render.error(error, say=for_page)
         not_there = isinstance(error, (MemoryNotFound, CheckpointNotFound))
         status = 404 if not_there else 400 if isinstance(error, SpecKitMemoryError) else 500
         if as_json:
@@ -308,7 +308,7 @@ class Page:
         except Exception as error:
             if not isinstance(error, SpecKitMemoryError):
                 logger.error("a change failed in a way nobody foresaw", exc_info=error)
-            rendered = render.error(error, say=for_person)
+            rendered = render.error(error, say=for_page)
             message, hint = (sentence(rendered[part]) for part in ("message", "hint"))
             return changes.ChangeDone(Notice(message, hints=(hint,), failed=True))
 

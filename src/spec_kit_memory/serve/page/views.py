@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ WHOLE = 10**9  # tokens: a page limits the rows that it renders, and needs no to
 RESULTS, TOKENS = 20, 20_000
 MORE_RESULTS, MORE_TOKENS = 100, 100_000
 NEWEST = 20
+MOST_DRAWN = 24
 PAGE_ROWS = 100
 MORE_ROWS = 1000
 FINDINGS = 40
@@ -217,13 +219,23 @@ def memory_links(workspace: Workspace, request: PageRequest) -> PageView:
 
 
 def _graph(centre: int, cards: Mapping[int, Card], links: Sequence[Link]) -> dict[str, Any]:
+    """What is drawn: the linked memories, and the links between them. More than so many could not be told apart.
+
+    `cards` has those nearest to the centre first; without a centre, those with most links are drawn.
+    """
+    degrees = Counter(end for link in links for end in link.ends)
+    linked = [id_ for id_ in cards if id_ in degrees]
+    if not centre:
+        linked.sort(key=lambda id_: -degrees[id_])
+    drawn = {id_: cards[id_] for id_ in linked[:MOST_DRAWN]}
     return {
         "centre": centre,
-        "nodes": [{"id": card.id, "title": card.title, "tier": card.tier} for card in cards.values()],
+        "linked": len(linked),
+        "nodes": [{"id": card.id, "title": card.title, "tier": card.tier} for card in drawn.values()],
         "links": [
             {"source": link.source_id, "target": link.target_id, "relation": link.relation}
             for link in links
-            if link.source_id in cards and link.target_id in cards
+            if link.source_id in drawn and link.target_id in drawn
         ],
     }
 
