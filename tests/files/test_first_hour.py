@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from spec_kit_memory.core.pace import Pace
 from spec_kit_memory.embed import Embedding
 from spec_kit_memory.embed.hashing import HashingEmbedder
-from spec_kit_memory.features.background import Pace
 from spec_kit_memory.files import vector_queue
 from spec_kit_memory.index.contract import VectorWork
 from spec_kit_memory.settings import Semantic, Settings
@@ -153,17 +153,14 @@ def test_batches_are_of_like_length_and_the_pace_of_the_first_is_that_of_the_res
 
 
 def test_the_time_to_go_is_told_when_it_is_known() -> None:
-    now = [0.0]
-    pace = Pace(clock=lambda: now[0])
-    assert pace.to_go() is None
-    pace.step("vectors", 32, 14_032)
-    now[0] = 2.0
-    pace.step("vectors", 232, 14_032)
-    assert pace.to_go() is None  # too early
-    now[0] = 10.0
-    pace.step("vectors", 1_032, 14_032)
-    assert str(pace.to_go()) == "vectors are being made: 1,032 of 14,032 passages, about 2 minutes to go"
-    pace.step("vectors", 14_000, 14_032)
-    assert str(pace.to_go()).endswith("less than a minute to go")
-    pace.step("vectors", 14_032, 14_032)
-    assert pace.to_go() is None
+    pace = Pace()
+    assert pace.to_go(at=90.0) is None
+    pace.step(32, 14_032, at=100.0)
+    pace.step(232, 14_032, at=102.0)
+    assert pace.to_go(at=102.0) is None  # too early
+    pace.step(1_032, 14_032, at=110.0)
+    assert str(pace.to_go(at=110.0)) == "vectors are being made: 1,032 of 14,032 passages, about 2 minutes to go"
+    pace.step(14_000, 14_032, at=110.0)
+    assert str(pace.to_go(at=110.0)).endswith("less than a minute to go")
+    pace.step(14_032, 14_032, at=110.0)
+    assert pace.to_go(at=110.0) is None

@@ -535,6 +535,28 @@ def test_names_of_files_cannot_steer_the_terminal_while_they_are_indexed(monkeyp
     assert "\x1b]" not in screen.getvalue()
 
 
+def test_a_long_index_run_says_in_a_pipe_how_far_it_is_and_how_long_it_will_take(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipe, now = io.StringIO(), 0.0
+    monkeypatch.setattr(sys, "stderr", pipe)
+    with terminal.progress("Indexing", clock=lambda: now) as step:
+        step("specs/001-a/memory/one.md", 1, 2)
+        for second in range(100):
+            now = float(second)
+            step("vectors", 100 * second, 14_200)
+    assert pipe.getvalue().splitlines() == [
+        "vectors are being made: 2,000 of 14,200 passages, about 2 minutes to go",
+        "vectors are being made: 4,000 of 14,200 passages, about 2 minutes to go",
+        "vectors are being made: 6,000 of 14,200 passages, about 1 minute to go",
+        "vectors are being made: 8,000 of 14,200 passages, about 1 minute to go",
+    ]
+    with terminal.progress("Indexing", quiet=True, clock=lambda: now) as step:
+        now += 1_000.0
+        step("vectors", 9_000, 14_200)
+    assert len(pipe.getvalue().splitlines()) == 4
+
+
 def test_a_search_shows_place_score_and_what_was_held_back() -> None:
     held = answers.HeldBack(archived=2, best=(answers.HeldMatch(id=9, title="Old one", reason="archived", score=0),))
     answer = answers.SearchAnswer(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from spec_kit_memory.advice import Advice, Text, advise, outcome
 from spec_kit_memory.answers import WatchAnswer
 from spec_kit_memory.core import ranking
+from spec_kit_memory.core.pace import Pace
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.features import index_workspace
 from spec_kit_memory.features.runtime import Runtime
@@ -37,8 +38,6 @@ _READ_AHEAD, _AT_ONCE = 10_000, 500  # memories to preload, in total and per que
 # Objects after which garbage is collected. A search makes two thousand and nearly no cycles; by default it would be
 # interrupted three times, which takes a tenth of its time.
 _COLLECT_AFTER = 20_000
-# After so many passages and seconds, the pace of embedding is known well enough for an estimate.
-LEAST_STEPS, LEAST_SECONDS = 128, 5.0
 
 _FIRST = advise("first-reading")
 _AGAIN = advise("reading-again")
@@ -64,30 +63,6 @@ def warm(runtime: Runtime) -> None:
     youngest, *older = gc.get_threshold()
     if 0 < youngest < _COLLECT_AFTER:  # 0: it is switched off
         gc.set_threshold(_COLLECT_AFTER, *older)
-
-
-class Pace:
-    """Estimates the remaining time, once enough of the work is done."""
-
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._started = clock()
-        self._first = 0  # how much was done when the first step was reported
-        self._done = self._total = 0
-
-    def step(self, stage: str, done: int, total: int) -> None:
-        if not self._total:
-            self._started, self._first = self._clock(), done
-        self._done, self._total = done, total
-
-    def to_go(self) -> Advice | None:
-        done, seconds = self._done - self._first, self._clock() - self._started
-        left = self._total - self._done
-        if left <= 0 or done < LEAST_STEPS or seconds < LEAST_SECONDS:
-            return None
-        minutes = left * seconds / done / 60
-        time_left = outcome("minutes-left", count=round(minutes)) if minutes >= 1 else outcome("under-a-minute-left")
-        return outcome("making-vectors-until", done=f"{self._done:,}", total=self._total, left=time_left)
 
 
 class Background:
@@ -144,7 +119,10 @@ class Background:
             return outcome("reading-files")
         if not (self._embedding or self._work_waiting.is_set()):
             return None
-        return (self._pace.to_go() if self._embedding else None) or outcome("making-vectors")
+        return (self._pace.to_go(at=time.monotonic()) if self._embedding else None) or outcome("making-vectors")
+
+    def _step(self, stage: str, done: int, total: int) -> None:
+        self._pace.step(done, total, at=time.monotonic())
 
     def _renewed(self) -> None:
         """Called when a new index is noticed: until its files are read, answers must say what is missing."""
@@ -213,7 +191,7 @@ class Background:
                     self._pace = Pace()
                     done = index_workspace.embed_pending(
                         self._runtime,
-                        progress=self._pace.step,
+                        progress=self._step,
                         cancelled=self._stopping.is_set,
                         report=self._embedded,
                     )

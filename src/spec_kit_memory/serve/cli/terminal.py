@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
+from spec_kit_memory.core.pace import Pace
 from spec_kit_memory.serve.cli.answer_view import Block, Line, Quote, Table
+from spec_kit_memory.serve.messages import for_person
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+LINE_SECONDS = 20.0  # in a pipe, a line of progress is written that often
+VECTORS = "vectors"  # the stage in which vectors are made
 STYLES = {"title": "bold cyan", "dim": "dim", "good": "green", "bad": "red", "hint": "yellow", "": ""}
 
 
@@ -126,10 +131,15 @@ def _rich_table(block: Table) -> Any:
 
 
 @contextmanager
-def progress(title: str, *, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
-    """A progress bar on standard error for a long operation; nothing in a pipe."""
-    if quiet or not sys.stderr.isatty():
+def progress(
+    title: str, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Callable[[str, int, int], None]]:
+    """A progress bar on standard error for a long operation; in a pipe, a line now and then while vectors are made."""
+    if quiet:
         yield lambda stage, done, total: None
+        return
+    if not sys.stderr.isatty():
+        yield _lines_of_progress(clock)
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -144,3 +154,21 @@ def progress(title: str, *, quiet: bool = False) -> Iterator[Callable[[str, int,
             )
 
         yield step
+
+
+def _lines_of_progress(clock: Callable[[], float]) -> Callable[[str, int, int], None]:
+    """Text is indexed in seconds, but vectors may take minutes, and an agent or a log waits for a sign of life."""
+    pace, told_at = Pace(), clock()
+
+    def step(stage: str, done: int, total: int) -> None:
+        nonlocal told_at
+        if stage != VECTORS:
+            return
+        now = clock()
+        pace.step(done, total, at=now)
+        if now - told_at >= LINE_SECONDS and (left := pace.to_go(at=now)):
+            told_at = now
+            sys.stderr.write(f"{for_person(left)}\n")
+            sys.stderr.flush()
+
+    return step
