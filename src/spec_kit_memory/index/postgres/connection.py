@@ -34,6 +34,7 @@ from spec_kit_memory.index.postgres import (
     text_index,
     writer_turns,
 )
+from spec_kit_memory.index.sql import declared_links
 from spec_kit_memory.index.sql.dialect import LEDGER_HEAD, Elsewhere, TextIndex, Values, first
 
 BUSY_SECONDS = 30.0
@@ -160,6 +161,7 @@ class Connection:
         self.postings: dict[tuple[str, int], tuple[list[int], list[int]]] = {}  # written before the commit
         self.before_commit: list[Callable[[], None]] = []
         self.last_entry: tuple[int, str] | None = None  # sequence and hash of its last ledger entry
+        self.link_changes: dict[int, Any] = {}
         self.broken = False
         self.counters: Counters | None = None  # as of the snapshot
         self._waiting: list[str] = []  # deferred writes, sent with the next read or before the commit
@@ -337,11 +339,11 @@ class Connection:
     def elsewhere(self, entry: Entry) -> Elsewhere | None:
         return other_checkouts.elsewhere(self, entry)
 
-    def link_written(self, key: tuple[int, int, str], origin: Origin) -> None:
-        other_checkouts.claim_link(self, key, origin)
+    def links_written(self, keys: Sequence[tuple[int, int, str]], origin: Origin) -> None:
+        other_checkouts.claim_links(self, keys, origin)
 
-    def drop_link(self, link_id: int) -> None:
-        other_checkouts.drop_link(self, link_id)
+    def drop_links(self, link_ids: Sequence[int]) -> None:
+        other_checkouts.drop_links(self, link_ids)
 
     def vectors(self, hashes: Sequence[str]) -> list[tuple[str, bytes, bytes | None]]:
         sql = (
@@ -415,6 +417,7 @@ class Connection:
         return self._numbers[column]
 
     def finish(self) -> None:
+        declared_links.follow_changes(self)
         for write in self.before_commit:
             write()
         self.before_commit.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from spec_kit_memory.core.memory import Entry, Origin
@@ -42,18 +43,21 @@ def elsewhere(connection: Connection, entry: Entry) -> Elsewhere | None:
     return Elsewhere(*rows[0]) if rows else None
 
 
-def claim_link(connection: Connection, key: tuple[int, int, str], origin: Origin) -> None:
-    """Record that this checkout declares the link; a link that a person made belongs to no checkout."""
+def claim_links(connection: Connection, keys: Sequence[tuple[int, int, str]], origin: Origin) -> None:
+    """Record that this checkout declares the links; links that a person made belong to no checkout."""
     ours = "'{}'" if origin is Origin.HAND else "array_append(array_remove(checkouts, @c), @c)"
+    sources, targets, relations = ([*column] for column in zip(*keys, strict=True))
     connection.execute(
         f"UPDATE link SET checkouts = {ours}"
-        " WHERE project_id = @p AND source_id = ? AND target_id = ? AND relation = ? AND origin = ?",
-        (*key, str(origin)),
+        " FROM unnest(?::bigint[], ?::bigint[], ?::text[]) AS written (source, target, name)"
+        " WHERE project_id = @p AND source_id = source AND target_id = target AND relation = name AND origin = ?",
+        (sources, targets, relations, str(origin)),
     )
 
 
-def drop_link(connection: Connection, link_id: int) -> None:
+def drop_links(connection: Connection, link_ids: Sequence[int]) -> None:
+    ids = list(link_ids)
     connection.execute(
-        "UPDATE link SET checkouts = array_remove(checkouts, @c) WHERE project_id = @p AND id = ?", (link_id,)
+        "UPDATE link SET checkouts = array_remove(checkouts, @c) WHERE project_id = @p AND id IN @list(?)", (ids,)
     )
-    connection.execute("DELETE FROM link WHERE project_id = @p AND id = ? AND checkouts = '{}'", (link_id,))
+    connection.execute("DELETE FROM link WHERE project_id = @p AND id IN @list(?) AND checkouts = '{}'", (ids,))

@@ -80,6 +80,7 @@ class Connection(Protocol):
     """A connection inside one transaction."""
 
     last_entry: tuple[int, str] | None  # sequence and hash of the last ledger entry of this transaction
+    link_changes: dict[int, Any]  # of this transaction, by checkout: what `declared_links` follows before the commit
 
     @property
     def text_index(self) -> TextIndex: ...
@@ -141,12 +142,12 @@ class Connection(Protocol):
         """The memory of this document in another checkout, if there is one."""
         ...
 
-    def link_written(self, key: tuple[int, int, str], origin: Origin) -> None:
-        """Record that this checkout has the link with this key; one made by hand belongs to the whole project."""
+    def links_written(self, keys: Sequence[tuple[int, int, str]], origin: Origin) -> None:
+        """Record that this checkout has the links with these keys; those made by hand belong to the whole project."""
         ...
 
-    def drop_link(self, link_id: int) -> None:
-        """Remove the link from this checkout. It stays for other checkouts whose files declare it."""
+    def drop_links(self, link_ids: Sequence[int]) -> None:
+        """Remove the links from this checkout. They stay for other checkouts whose files declare them."""
         ...
 
 

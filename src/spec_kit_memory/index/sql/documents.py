@@ -173,7 +173,7 @@ class Documents(Queries):
             ).get
             set_attributes(connection, memory_id)
             passage_rows.reindex_passages(connection, memory_id, memory.title, rows.unpack(blob))
-            declared_links.resolve_claims_to(connection, memory_id)
+            declared_links.changed(connection, memory_id, memory)
             return recorder.entry(Mutation.RESTORE, memory, memory_id, event=Event.ADD)
 
 
@@ -360,7 +360,6 @@ def _store_stamp_only(
 def _add_alias(connection: Connection, recorder: Recorder, memory: Memory, entry: Entry) -> PutResult:
     is_listed = entry.path in memory.aliases
     _write_alias(connection, memory.id, entry)
-    declared_links.resolve_claims_to_paths(connection, memory.id, {entry.path})
     if _is_named(connection, memory.id, entry.path):
         set_attributes(connection, memory.id)
         recorder.entry(None if is_listed else Mutation.MERGE, memory, memory.id)
@@ -386,12 +385,14 @@ def _write_alias(connection: Connection, memory_id: int, entry: Entry) -> None:
             entry.raw_hash, entry.stamp.size, entry.stamp.mtime_ns, entry.stamp.seen_ns,
         ),
     )  # fmt: skip
+    declared_links.aliases_changed(connection, memory_id, [entry.path])
 
 
 def _detach(connection: Connection, recorder: Recorder, memory: Memory, path: str) -> None:
     """The file at this path is no longer a copy of that memory."""
     was_named = _is_named(connection, memory.id, path)
     connection.execute("DELETE FROM alias WHERE alias.project_id = @p AND path = ?", (path,))
+    declared_links.aliases_changed(connection, memory.id, [path])
     if was_named:
         set_attributes(connection, memory.id)
         recorder.entry(None, memory, memory.id)
@@ -414,7 +415,7 @@ def _index(
     passage_rows.index(connection, memory_id, attributes.title, entry.passages, keep=same_title)
     if before or entry.document.front.links:
         declared_links.replace(connection, memory_id, entry.path, entry.document.front.links)
-    declared_links.resolve_claims_to(connection, memory_id, old=before)
+    declared_links.changed(connection, memory_id, before)
     after = recorder.entry(
         _mutation(before),
         before,
@@ -497,7 +498,9 @@ def _release(connection: Connection, memory_id: int, fingerprint: str) -> tuple[
         "DELETE FROM alias WHERE alias.project_id = @p AND memory_id = ? AND fingerprint <> ? RETURNING path",
         (memory_id, fingerprint),
     )
-    return tuple(sorted(path for (path,) in row))
+    paths = tuple(sorted(path for (path,) in row))
+    declared_links.aliases_changed(connection, memory_id, paths)
+    return paths
 
 
 # --- attributes
@@ -564,7 +567,8 @@ def _move_to_first_alias(connection: Connection, recorder: Recorder, memory: Mem
         " WHERE project_id = @p AND memory_id = ?",
         (memory.id,),
     )
-    declared_links.resolve_claims_to_paths(connection, memory.id, {memory.path, path})
+    declared_links.changed(connection, memory.id, memory)
+    declared_links.aliases_changed(connection, memory.id, [path])
     recorder.entry(Mutation.UPDATE, memory, memory.id)
     return path
 
@@ -586,6 +590,7 @@ def remove_from_search(
         "UPDATE memory SET presence = ?, forgotten_fingerprint = ?, updated_at = ? WHERE project_id = @p AND id = ?",
         (str(presence), forgotten, recorder.at, memory.id),
     )
+    declared_links.changed(connection, memory.id, memory)
     recorder.entry(mutation, memory, memory.id, event=Event.DELETE, also=also)
 
 
@@ -607,6 +612,7 @@ def record_citations(connection: Connection, cited: Mapping[int, Citations]) -> 
 
 def _supersede(connection: Connection, recorder: Recorder, memory: Memory, into: int) -> None:
     """Link the other memory as its successor and forget this one; one entry records both."""
+    declared_links.follow_changes(connection)
     connection.execute(
         "INSERT INTO link (project_id, id, source_id, target_id, relation, strength, evidence, origin, created_at)"
         " VALUES (@p, ?, ?, ?, ?, 1.0, 'merged', ?, ?) ON CONFLICT DO NOTHING",
@@ -628,7 +634,7 @@ def is_unknown(connection: Connection, entry: Entry) -> bool:
     """Is the document neither at a known path nor a copy, and neither source nor target of a declared link?"""
     if entry.document.front.links or len(connection.checkouts()) > 1:
         return False
-    number = connection.last_id("memory") + 1
+    number, title = connection.last_id("memory") + 1, rows.clean(entry.attributes.title)
     return bool(
         first(
             connection,
@@ -640,7 +646,7 @@ def is_unknown(connection: Connection, entry: Entry) -> bool:
             " AND NOT EXISTS (SELECT 1 FROM claim WHERE project_id = @p AND sibling IN @list(:names))",
             {
                 "path": entry.path, "fingerprint": entry.fingerprint,
-                "names": [entry.path, f"./{entry.path}", str(number), rows.clean(entry.attributes.title)],
+                "names": [entry.path, f"./{entry.path}", str(number), title, f"./{title}"],
             },
         )[0]
     )  # fmt: skip

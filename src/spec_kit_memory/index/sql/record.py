@@ -105,6 +105,7 @@ class Record(View):
         if not 0 <= link.strength <= 1:
             raise OutOfRange(f"strength {link.strength} is not between 0 and 1", hint="give a number from 0 to 1")
         with self._database.writing() as connection:
+            declared_links.follow_changes(connection)
             before = require(connection, self._scope, link.source_id)
             require(connection, self._scope, link.target_id)
             key = (link.source_id, link.target_id, str(link.relation))
@@ -129,7 +130,7 @@ class Record(View):
                     rows.micros(link.created_at or change.at),
                 ),
             )
-            connection.link_written(key, link.origin)
+            connection.links_written([key], link.origin)
             stored = link_of(connection, key)
             recorder.entry(
                 Mutation.UPDATE,
@@ -145,6 +146,7 @@ class Record(View):
 
     def drop_link(self, link_id: int, change: Change) -> Link:
         with self._database.writing() as connection:
+            declared_links.follow_changes(connection)
             row = connection.execute(
                 f"SELECT {rows.LINK} FROM link WHERE link.project_id = @p AND id = ? AND @own_link",
                 (link_id,),
@@ -159,13 +161,14 @@ class Record(View):
                 )
             before = require(connection, self._scope, link.source_id, live=False)
             recorder = Recorder(connection, change)
-            connection.drop_link(link_id)
+            connection.drop_links([link_id])
             if change.operation is not None and change.operation.kind == "undo":
                 # The link made by hand may have replaced one that a file declares: restore that one.
                 for memory_id in (link.source_id, link.target_id):
                     for checkout in (connection.checkout, *connection.having(memory_id)):
                         with connection.within(checkout):
-                            declared_links.resolve(connection, memory_id)
+                            declared_links.claims_changed(connection, memory_id)
+                declared_links.follow_changes(connection)
             recorder.entry(
                 Mutation.UPDATE,
                 before,
@@ -204,6 +207,9 @@ class Record(View):
             values += [str(relation) for relation in relations]
         sql = f"SELECT {rows.LINK} FROM link WHERE link.project_id = @p AND {test} AND {ends} ORDER BY link.id"
         with self._database.reading(own=True) as connection:
+            if connection.link_changes:  # of an open `together`
+                with self._database.writing() as joined:
+                    declared_links.follow_changes(joined)
             return [rows.link_from(row) for row in connection.fetch_once(sql, [*values, *bound, *bound])]
 
     def history(
@@ -418,7 +424,8 @@ def _apply(connection: Connection, recorder: Recorder, before: Memory) -> None:
             "SELECT text FROM content WHERE content.project_id = @p AND hash = ?", (before.content_hash,)
         ).get
         passage_rows.reindex_passages(connection, before.id, after.title, rows.unpack(blob))
-        declared_links.resolve_claims_to(connection, before.id, old=before)
+    if after.title != before.title:
+        declared_links.changed(connection, before.id, before)
 
 
 # --- links

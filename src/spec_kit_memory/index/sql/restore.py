@@ -117,6 +117,7 @@ class _Restore:
         self.done = dict.fromkeys(counted, 0)
 
     def run(self) -> dict[str, int]:
+        declared_links.follow_changes(self._connection)
         links_before = self._links_shown() if self._wanted.links else {}
         targets = [(saved, self._target(saved.row)) for saved in self._plan.memories]
         # Memories whose id another memory has here get a new one, after all others have theirs.
@@ -261,7 +262,7 @@ class _Restore:
         keep = before is not None and before.presence is Presence.LIVE and before.title == attributes.title
         passage_rows.index(connection, memory_id, attributes.title, saved.passages, keep=keep)
         declared_links.replace(connection, memory_id, row["path"], saved.claims)
-        declared_links.resolve_claims_to(connection, memory_id, old=before)
+        declared_links.changed(connection, memory_id, before)
         alive = before is not None and before.presence is Presence.LIVE
         event = Event.UPDATE if alive else Event.ADD
         self._recorder.entry(Mutation.RESTORE, before, memory_id, event=event, extra_before=extra)
@@ -324,7 +325,11 @@ class _Restore:
         )  # fmt: skip
 
     def _aliases(self, row: Mapping[str, Any], memory_id: int) -> None:
-        self._connection.execute("DELETE FROM alias WHERE alias.project_id = @p AND memory_id = ?", (memory_id,))
+        dropped = self._connection.execute(
+            "DELETE FROM alias WHERE alias.project_id = @p AND memory_id = ? RETURNING path", (memory_id,)
+        )
+        paths = {path for (path,) in dropped} | {alias["path"] for alias in row["aliases"]}
+        declared_links.aliases_changed(self._connection, memory_id, paths)
         for alias in row["aliases"]:
             if fetch(
                 self._connection,
@@ -361,6 +366,7 @@ class _Restore:
 
     def _links(self) -> None:
         """Restore links, with one entry each, except those that files declare: they follow from the files."""
+        declared_links.follow_changes(self._connection)
         present = {
             (*link.ends, str(link.relation)): link
             for link, _ in links_touching(self._connection, self._scope, set(self._id_of.values()))
@@ -371,10 +377,14 @@ class _Restore:
             if ends[0] is not None and ends[1] is not None:
                 saved[ends[0], ends[1], row["relation"]] = row
         if self._clear:
-            for key, link in present.items():
-                row = saved.get(key, {"origin": None})
-                if link.origin is not Origin.FILE and row["origin"] in (None, Origin.FILE):
-                    self._drop_link(key, link)
+            self._drop_links(
+                {
+                    key: link
+                    for key, link in present.items()
+                    if link.origin is not Origin.FILE
+                    and saved.get(key, {"origin": None})["origin"] in (None, Origin.FILE)
+                }
+            )
         for key, row in saved.items():
             if row["origin"] == Origin.FILE:
                 self._keep_id(key, row)
@@ -415,11 +425,16 @@ class _Restore:
             self.done["links_kept"] += 1
         return self._clear and bool(differing)
 
-    def _drop_link(self, key: _Key, link: Link) -> None:
-        self._connection.drop_link(link.id)
-        for memory_id in link.ends:  # it may have replaced one that a file declares
-            declared_links.resolve(self._connection, memory_id)
-        self._record_link(key, link)
+    def _drop_links(self, links: Mapping[_Key, Link]) -> None:
+        if not links:
+            return
+        self._connection.drop_links([link.id for link in links.values()])
+        for link in links.values():
+            for memory_id in link.ends:  # it may have replaced one that a file declares
+                declared_links.claims_changed(self._connection, memory_id)
+        declared_links.follow_changes(self._connection)
+        for key, link in links.items():
+            self._record_link(key, link)
 
     def _put_link(self, key: _Key, row: Mapping[str, Any], present: Link | None) -> None:
         self._connection.execute(
@@ -432,7 +447,7 @@ class _Restore:
                 micros(row["created_at"]),
             ),
         )  # fmt: skip
-        self._connection.link_written(key, Origin(row["origin"]))
+        self._connection.links_written([key], Origin(row["origin"]))
         self._keep_id(key, row)
         self._record_link(key, present)
 

@@ -171,17 +171,17 @@ def _loose_links(connection: Connection, where: str, bound: list[Any]) -> list[R
         " FROM claim JOIN memory ON memory.project_id = @p AND memory.id = claim.memory_id"
         f" WHERE claim.project_id = @p AND {where}"
     )
+    claimants = {memory_id: (path, title) for memory_id, path, title in fetch(connection, sql, bound)}
     return [
         Remark(
             memory_id,
-            path,
+            claimants[memory_id][0],
             "link",
             finding("link-to-itself", name=name, target=target)
-            if target in (str(memory_id), path, title)
+            if target in (str(memory_id), *claimants[memory_id])
             else finding("link-to-nothing", name=name, target=target),
         )
-        for memory_id, path, title in fetch(connection, sql, bound)
-        for name, target in declared_links.unresolved(connection, memory_id)
+        for memory_id, name, target in declared_links.unresolved(connection, claimants)
     ]
 
 

@@ -27,6 +27,7 @@ from spec_kit_memory.advice import advise
 from spec_kit_memory.core.memory import Entry, Origin, Scope
 from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable, SpecKitMemoryError
 from spec_kit_memory.filesystem import Place
+from spec_kit_memory.index.sql import declared_links
 from spec_kit_memory.index.sql.dialect import LEDGER_HEAD, TextIndex, Values, first
 from spec_kit_memory.index.sqlite import companions, dialect, failures, schema, text_index
 from spec_kit_memory.index.sqlite.busy import wait_at_most
@@ -70,6 +71,10 @@ class Connection(apsw.Connection):
     text_index: TextIndex = text_index
     checkout = 0  # a file has only one checkout
     last_entry: tuple[int, str] | None = None
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.link_changes: dict[int, Any] = {}
 
     def execute(self, sql: str, values: Values = (), /) -> apsw.Cursor:  # type: ignore[override]
         if "@" in sql:
@@ -130,11 +135,12 @@ class Connection(apsw.Connection):
     def elsewhere(self, entry: Entry) -> None:
         """There is no other checkout."""
 
-    def link_written(self, key: tuple[int, int, str], origin: Origin) -> None:
+    def links_written(self, keys: Sequence[tuple[int, int, str]], origin: Origin) -> None:
         """There is no other checkout."""
 
-    def drop_link(self, link_id: int) -> None:
-        self.execute("DELETE FROM link WHERE id = ?", (link_id,))
+    def drop_links(self, link_ids: Sequence[int]) -> None:
+        # One by one: the text index writes out what it has collected before a statement that may change several rows.
+        self.executemany("DELETE FROM link WHERE id = ?", [(link_id,) for link_id in link_ids])
 
 
 _execute = apsw.Connection.execute  # looked up once
@@ -569,6 +575,7 @@ class Database:
             connection = self._begun(deadline, aside=aside)
             try:
                 yield connection
+                declared_links.follow_changes(connection)
                 connection.execute("COMMIT")
             except BaseException as error:
                 failures.note_errno(error, connection)
@@ -667,6 +674,7 @@ class Database:
         try:
             connection.execute("BEGIN IMMEDIATE")
             connection.last_entry = None  # others may have appended to the ledger since
+            connection.link_changes = {}
         finally:
             wait_at_most(connection, self.busy_seconds)
 
