@@ -19,7 +19,7 @@ from pathlib import Path
 from spec_kit_memory.core.redact import redact
 
 CORPUS = Path(__file__).parents[1] / "tests" / "corpus" / "secrets"
-SETS = ("tuned", "held-out", "newer", "unforeseen")
+SETS = ("tuned", "held-out", "newer", "unforeseen", "disguised")
 _MARKED = re.compile("⟦([^⟧]+)⟧")
 _PIECE = re.compile(r"[^\W_]{4,}")
 _MARK = re.compile(r"\[REDACTED:[^\]]*\]")

@@ -1,8 +1,8 @@
 """Are secrets found, and is harmless text left alone, on the labelled cases of `tests/corpus/secrets`?
 
 `tuned.txt` is what the patterns were made with, `held-out.txt` was written before and not looked at. `newer.txt` has
-kinds that nobody had thought of until then, and so has `unforeseen.txt`, later; what generalises of them was mended.
-`python -m benchmarks.secrets` prints
+kinds that nobody had thought of until then, and so have `unforeseen.txt` and, later, `disguised.txt`, where
+many stand in notations that hide them; what generalises of them was mended. `python -m benchmarks.secrets` prints
 what is published.
 """
 
@@ -19,9 +19,9 @@ from spec_kit_memory.core.redact import redact
 from spec_kit_memory.core.secret_formats import FORMATS
 from spec_kit_memory.core.secret_values import is_mask
 
-LEAST_FOUND = {"tuned": 0.98, "held-out": 0.98, "newer": 0.9, "unforeseen": 0.9}
+LEAST_FOUND = {"tuned": 0.98, "held-out": 0.98, "newer": 0.9, "unforeseen": 0.9, "disguised": 0.9}
 MOST_WRONGLY_REDACTED = 0.02
-LEAST_SURROUNDINGS_KEPT = {"tuned": 0.97, "held-out": 0.97, "newer": 0.97, "unforeseen": 0.95}
+LEAST_SURROUNDINGS_KEPT = {"tuned": 0.97, "held-out": 0.97, "newer": 0.97, "unforeseen": 0.95, "disguised": 0.97}
 LESS_FOUND_ESCAPED = 0.01
 MOST_WRONGLY_REDACTED_ESCAPED = 0.03
 
@@ -36,7 +36,7 @@ def rewritten(case: Case, form: Callable[[str], str]) -> Case:
 
 
 def test_the_cases_are_many_and_of_many_kinds() -> None:
-    tuned, held_out, newer, unforeseen = (share([judge(case) for case in cases(name)]) for name in SETS)
+    tuned, held_out, newer, unforeseen, disguised = (share([judge(case) for case in cases(name)]) for name in SETS)
     assert tuned.secrets >= 120
     assert tuned.kinds >= 70
     assert tuned.harmless >= 120
@@ -47,6 +47,8 @@ def test_the_cases_are_many_and_of_many_kinds() -> None:
     assert newer.harmless >= 60
     assert unforeseen.secrets >= 100
     assert unforeseen.harmless >= 80
+    assert disguised.secrets >= 100
+    assert disguised.harmless >= 50
 
 
 def test_no_case_stands_in_two_sets() -> None:

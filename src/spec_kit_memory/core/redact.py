@@ -21,6 +21,7 @@ from spec_kit_memory.core import secret_documents as documents
 from spec_kit_memory.core import secret_names as names
 from spec_kit_memory.core import secret_prose as prose
 from spec_kit_memory.core import secret_values as values
+from spec_kit_memory.core.disguises import as_read
 from spec_kit_memory.core.secret_formats import FORMATS, Format
 from spec_kit_memory.core.secret_values import Span
 from spec_kit_memory.errors import SecretScanFailed
@@ -38,8 +39,6 @@ _SLOW_LITERALS = frozenset((*names.ASSIGNED, *prose.NOUNS, "kind: Secret", '"kin
 _MARK = re.compile(r"\[REDACTED:[^\]\n]{0,40}\]")
 _SPACE = re.compile(r"\s")
 _QUOTES = ('"', "'", "`", '"""')
-_ESCAPE = re.compile(r"\\[n\"]")
-_CLOSING_QUOTE = re.compile(r"\\\"(?=[\s,:;)\]}\\]|$)")
 _LINE_END = re.compile(r"([\r\n]+)")
 
 _Reader = Callable[[str, int, int], Iterable[Span]]  # arguments: text, start and end of the literal
@@ -249,14 +248,10 @@ def _indent(line: str) -> str:
 
 def _spans(text: str, windows: Sequence[tuple[int, int]]) -> Iterator[Span]:
     yield from _spans_of(text, windows)
-    if _ESCAPE.search(text):
-        yield from _spans_of(_unescaped(text), windows)
-
-
-def _unescaped(text: str) -> str:
-    """The text with escaped line ends and quotation marks of JSON or code strings unescaped, at the same positions."""
-    text = text.replace("\\r\\n", "  \r\n").replace("\\n", " \n")
-    return _CLOSING_QUOTE.sub('" ', text).replace('\\"', ' "')
+    if (plain := as_read(text)) is not None:
+        seen = [(plain.seen_at(first), plain.seen_at(last)) for first, last in windows]
+        for first, last, kind in _spans_of(plain.text, seen):
+            yield *plain.written(first, last), kind
 
 
 def _spans_of(text: str, windows: Sequence[tuple[int, int]]) -> Iterator[Span]:
@@ -333,6 +328,7 @@ def _exact() -> dict[str, list[_Reader]]:
     add(lambda text, start, _: documents.putty_key(text, start), "Private-Lines:", "Private-MAC:", "Private-Hash:")
     add(lambda text, start, _: documents.vault(text, start), "$ANSIBLE_VAULT;")
     add(lambda text, start, _: documents.json_web_key(text, start), '"kty"')
+    add(lambda text, start, _: documents.encoded_settings(text, start), "YXBpVmVyc2lvbjog")
     add(documents.yaml_secret, "kind: Secret", 'kind: "Secret"', "kind: 'Secret'")
     add(
         documents.json_secret, *(f'{esc}"kind{esc}":{gap}{esc}"Secret{esc}"' for esc in ("", "\\") for gap in ("", " "))
@@ -363,7 +359,16 @@ def _folded() -> dict[str, list[_Reader]]:
     add(commands.piped, *commands.PIPED)
     add(lambda text, start, _: _one(names.bearer(text, start)), "bearer ", "basic ", "token ")
     add(lambda text, start, _: _one(names.authorization(text, start)), "uthorization")
-    add(lambda text, start, _: names.cookies(text, start), "ookie:", 'ookie"', "ookie'", "ookie=")
+    add(
+        lambda text, start, _: names.cookies(text, start),
+        "ookie:",
+        'ookie"',
+        "ookie'",
+        "ookie=",
+        "ookie =",
+        "ookie ",
+        " -b ",
+    )
     add(lambda text, start, _: _one(names.encoded_credentials(text, start)), "%3a%2f%2f")
     add(prose.login, *prose.LOGINS)
     add(prose.user_and_password, "user")

@@ -67,6 +67,7 @@ _PROGRAMS: Mapping[str, str] = {
     "plink |pscp |psftp |putty ": _options("-pw"),
     "xfreerdp |rdesktop ": rf"(?<=\s)(?:/p:|-p[ ]){_VALUE}",
     "lftp |ncftp|ftp ": rf"(?<=\s)-u[ ][^\s,]{{1,80}},{_VALUE}",
+    "nmcli ": _options("password"),
     "ssh-keygen ": _options("-N", "-P"),
     "rabbitmqctl ": rf"(?:add_user|change_password|authenticate_user)[ \t]+[\w.-]{{1,60}}[ \t]+{_VALUE}",
     "wpa_passphrase ": rf"^wpa_passphrase[ \t]+(?:\"[^\"\n]{{1,60}}\"|\S{{1,60}})[ \t]+{_VALUE}",

@@ -31,6 +31,7 @@ _STATIC_KEY = Pattern(
 )
 # Header and footer may be mentioned without a key: there must be a run of base64 between them.
 _KEY_MATERIAL = Pattern(r"[A-Za-z0-9+/]{24}")
+_ENCODED_SETTINGS = Pattern(r"[A-Za-z0-9+/]{40,}+={0,2}")
 _ENCODED_KEY = Pattern(
     r"[A-Za-z0-9+/]{40,20000}+(?:\r?\n[ \t>]{0,40}[A-Za-z0-9+/]{16,128}+(?=[=\s\"']|$)){0,400}={0,2}"
 )
@@ -81,6 +82,19 @@ def encoded_key(text: str, start: int) -> Iterator[Span]:
         return
     if b"PRIVATE KEY" in head:
         yield match.start(), match.end(), "private-key"
+
+
+def encoded_settings(text: str, start: int) -> Iterator[Span]:
+    """A file of Kubernetes (a kubeconfig, a Secret) that is base64-encoded as a whole."""
+    match = None if start > 0 and text[start - 1].isalnum() else _ENCODED_SETTINGS.match(text, start)
+    if match is None:
+        return
+    try:
+        settings = base64.b64decode(match[0][: len(match[0]) // 4 * 4])
+    except (binascii.Error, ValueError):
+        return
+    if any(name in settings for name in (b"kind: Secret", b"token: ", b"key-data: ", b"password: ")):
+        yield match.start(), match.end(), "secret"
 
 
 def putty_key(text: str, start: int) -> Iterator[Span]:

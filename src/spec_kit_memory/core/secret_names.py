@@ -112,17 +112,32 @@ _SIGN = Pattern(
     r"(?==(?![=>]|[ \t]{0,4}(?:[\r\n]|\Z))))?"
     r"(?P<sign>:=|=>|::(?=[ \t])|={1,3}|!==?|:-|:|：|＝|%3[DA]|\|\||\?\?|\||->|→|⇒)[*_]{0,2}[ \t]{0,8}"
     # the value on the next line, in YAML and JSON
-    r"(?:[>|][+-]?[ \t]{0,4}\r?\n[ \t>]{1,40}|\r?\n[ \t>]{1,40}(?=[\"']))?"
+    r"(?:[>|][+-]?[ \t]{0,4}\r?\n[ \t>]{1,40}|\r?\n[ \t>]{1,40}(?=[\"'])|\\\r?\n[ \t]{0,40})?"
+    r"(?:!!(?:str|binary)[ \t]{1,4})?"
 )
 _NEXT_LINE = Pattern(
-    r"[:：][*_]{0,2}[ \t]{0,8}\r?\n(?:[ \t>]{0,40}\r?\n)?[ \t>]{0,40}(?:[-*][ \t])?"
-    r"`?([^\s`]{6,200})`?[ \t]{0,8}(?:\r?\n|\Z)"
+    r"(?:[:：][*_]{0,2}|(?P<bare>))[ \t]{0,8}\r?\n(?:[ \t>]{0,40}\r?\n)?[ \t>]{0,40}(?:[-*][ \t])?"
+    r"`?(?P<value>[^\s`]{6,200})`?[ \t]{0,8}(?:\r?\n|\Z)"
 )
+_BEGINS_A_LINE = Pattern(r"(?:^|^[ \t>]{0,40}[-*][ \t]{1,4}|[:=][ \t]{1,4})\Z", re.MULTILINE)
+_HEADING = Pattern(r"^[ \t>]{0,8}(?:#{1,6}[ \t][^\n]{0,40}|\*\*)\Z", re.MULTILINE)
 _PAIRED = Pattern(
-    r"(?:,?[\s>]{0,40}(?:- )?[\"']?value[\"']?[ \t]{0,4}[:=][ \t]{0,4}|[ \t]{1,4}--?value[ =])", re.IGNORECASE
+    r"(?:,?[\s>]{0,40}(?:- )?[\"']?(?:value|content)[\"']?[ \t]{0,4}[:=][ \t]{0,4}|[ \t]{1,4}--?value[ =])",
+    re.IGNORECASE,
+)
+# `"db_password": {"sensitive": true, "value": "…"}`, `variable "db_password" { default = "…" }`
+_IN_A_BLOCK = Pattern(
+    r"(?:[:=][ \t]{0,4})?\{(?:[^{}\"]|\"[^\"\n]{0,80}\"){0,300}?"
+    r"(?<![\w.-])\"?(?:value|default)\"?\s{0,8}[:=]\s{0,8}(?=\")",
+    re.IGNORECASE,
 )
 # `<name>db.password</name><value>…</value>`, `<Password><Value>…</Value>`
-_TAGGED_BELOW = Pattern(r"(?:[\w.-]{0,40}</\w{1,20}>|>)[\s>]{0,40}<value>([^<>\s][^<>\n]{0,300}?)</", re.IGNORECASE)
+# `<key>ApiKey</key><string>…</string>` in Apple's property lists; `<th>Password</th><td>…</td>`
+_TAGGED_BELOW = Pattern(
+    r"(?:[\w.-]{0,40}</\w{1,20}>|>)[\s>]{0,40}<(?P<tag>value|string|td|dd)(?:[ \t][^<>\n]{0,100})?>\s{0,20}"
+    r"(?:<\w{1,10}>)?([^<>\s][^<>\n]{0,300}?)\s{0,20}</",
+    re.IGNORECASE,
+)
 _TAGGED = Pattern(r"(?:[ \t][^<>\n]{0,100})?>\s{0,20}([^<>\s][^<>\n]{0,300}?)\s{0,20}</")
 _DEFAULTED = Pattern(
     r"(?:define|getenv|setenv|putenv|environ\.get|env|get|config|setx|setProperty|put|set|Setenv|LookupEnv|option|opt)"
@@ -142,8 +157,8 @@ _FALLBACK = Pattern(
     r"[\w.:$]{1,60}(?:\([^()\n]{0,60}\)|\[[^\[\]\n]{0,60}\])?[ \t]{0,3}(?:\|\||\?\?|\bor\b|\?:|//)[ \t]{0,3}(?=[\"'])"
 )
 _OPENERS: dict[str, Pattern] = {
-    '"""': Pattern(r'((?:[^"\\\n]|\\.|"(?!"")){1,4000}+)"""'),
-    "'''": Pattern(r"((?:[^'\\\n]|\\.|'(?!'')){1,4000}+)'''"),
+    '"""': Pattern(r'(?:\r?\n[ \t]{0,40})?((?:[^"\\\n]|\\.|"(?!"")){1,4000}+)(?:\n[ \t]{0,40})?"""'),
+    "'''": Pattern(r"(?:\r?\n[ \t]{0,40})?((?:[^'\\\n]|\\.|'(?!'')){1,4000}+)(?:\n[ \t]{0,40})?'''"),
     '\\"': Pattern(r'((?:[^"\\\n]|\\(?![\\"])){1,4000}+)\\{1,3}"'),
     "\\'": Pattern(r"((?:[^'\\\n]|\\(?![\\'])){1,4000}+)\\{1,3}'"),
     "&quot;": Pattern(r"([^&\n\"]{1,300}+)&quot;"),
@@ -167,6 +182,7 @@ _BARE_ENCODED = Pattern(r"((?:[^\s&#\"'`<>;,%]|%(?!2[0267C]|3B|7[CD]|0A)[0-9A-Fa
 _BARE_DEFAULT = Pattern(r"([^\s}\"']{1,200})\}")
 _FOLLOWS_A_PART = Pattern(r";[ \t]{0,3}\Z")
 _BARE_PART = Pattern(r"([^;\"'\n<>]{1,200})(?:[;\"']|$)", re.MULTILINE)
+_BRACED_PART = Pattern(r"\{((?:[^{}\n]|\}\}){1,200}+)\}")  # a value of ODBC that holds its delimiter
 _HEX = Pattern(r"[0-9a-f]{7,64}")
 _CODE = Pattern(r"[()\[\]{}\"'`]")
 _NEXT_PARAMETER = Pattern(r"&[A-Za-z_.-]{1,40}=")
@@ -198,12 +214,22 @@ _AUTHORIZATION = Pattern(
 )
 _DIGIT, _LETTER = Pattern(r"[0-9]"), Pattern(r"[A-Za-z]")
 _BEARER = Pattern(r"(bearer|basic|token)[ \t]{1,4}([A-Za-z0-9_.~+/=-]{16,4000})", re.IGNORECASE)
+# A password with "/" in it, which no path follows directly: only of databases and queues.
+_WITH_A_SLASH = Pattern(r"://[^\s:@/\"'`<>]{0,200}:(?!\d{1,5}/)([^\s@\"'`<>]{1,200})@(?=[\w\[%])")
+_DATA_SCHEME = Pattern(
+    r"(?:postgres(?:ql)?|mysql|mariadb|mssql|sqlserver|oracle|mongodb|rediss?|amqps?|clickhouse|nats|stomp|mqtts?|ldaps?|"
+    r"s?ftps?)(?:\+\w{1,20})?\Z",
+    re.IGNORECASE,
+)
 _CREDENTIALS = Pattern(r"://([^\s:@/\"'`<>]{0,200})(?::([^\s/\"'`<>]{1,200}))?@(?=[\w\[%])")
 _ENCODED_LETTER = r"(?:[A-Za-z0-9._~!*'()-]|%(?!3A|2F|40)[0-9A-F]{2})"
 _ENCODED_CREDENTIALS = Pattern(
     rf"%3A%2F%2F({_ENCODED_LETTER}{{0,100}}+)%3A({_ENCODED_LETTER}{{1,200}}+)%40", re.IGNORECASE
 )
-_COOKIE = Pattern(r"ookie[\"']?[ \t]{0,2}[:=,][ \t]{0,4}[\"']?([^\r\n\"'<>]{4,4000})", re.IGNORECASE)
+_COOKIE = Pattern(
+    r"(?:ookie(?:[\"']?[ \t]{0,2}[:=,]|(?=[ \t]{1,4}[\"']))|[ ]-b(?=[ ]))[ \t]{0,4}[\"']?([^\r\n\"'<>]{4,4000})",
+    re.IGNORECASE,
+)
 _COOKIE_PAIR = Pattern(r"(?<![^\s;:\"'=,])([^=;\s]{1,80}+)=([^;\s]{6,4000}+)")
 _SESSION = Pattern(r"sess|sid\b|\bsid|auth|token|jwt|login|remember|csrf|xsrf|secret|identity|sso", re.IGNORECASE)
 
@@ -338,8 +364,14 @@ def _on_the_next_line(text: str, name: _Name, name_end: int, at: int, kind: str)
     match = _NEXT_LINE.match(text, at)
     if match is None:
         return None
-    good = values.is_clear_password(match[1]) if kind == _PASSWORD else len(match[1]) >= 16 and values.is_key(match[1])
-    return (match.start(1), match.end(1), kind) if good else None
+    value = match["value"]
+    if match["bare"] is not None and not _HEADING.search(text, max(0, name.start - 60), name.start):
+        return None
+    if kind == _PASSWORD:
+        good = values.is_clear_password(value) if match["bare"] is None else values.is_strong_password(value)
+    else:
+        good = len(value) >= 16 and values.is_key(value)
+    return (*match.span("value"), kind) if good else None
 
 
 def _judged_quoted(text: str, inside: tuple[int, int], name: _Name, kind: str, sign: str) -> Span | None:
@@ -354,11 +386,15 @@ def _judged_quoted(text: str, inside: tuple[int, int], name: _Name, kind: str, s
 
 def _bare(text: str, name: _Name, at: int, kind: str, sign: str) -> Span | None:
     spaced = text[at - 1 : at] in (" ", "\t")
+    part = sign == "=" and _FOLLOWS_A_PART.search(text, max(0, name.start - 4), name.start)
+    braced = _BRACED_PART.match(text, at) if part else None
+    if braced is not None and values.is_clear_password(braced[1]):
+        return *braced.span(1), kind
     if sign.startswith("%"):
         match = _BARE_ENCODED.match(text, at)
     elif name.in_address(text):
         match = _BARE_URL.match(text, at)
-    elif sign == "=" and _FOLLOWS_A_PART.search(text, max(0, name.start - 4), name.start) and not name.text.isupper():
+    elif part and (text[name.start - 1] == ";" or not name.text.isupper()):
         match = _BARE_PART.match(text, at)
     else:
         return _bare_setting(text, name, at, kind, sign, spaced=spaced)
@@ -387,6 +423,9 @@ def _bare_setting(text: str, name: _Name, at: int, kind: str, sign: str, *, spac
 
 def _is_bare_secret(text: str, value: str, name: _Name, at: int, kind: str, sign: str, *, tight: bool) -> bool:
     if kind == _PASSWORD:
+        folder = name.text in ("PWD", "OLDPWD") and not _FOLLOWS_A_PART.search(text, max(0, name.start - 4), name.start)
+        if folder and not values.is_clear_password(value):
+            return False  # the shell's own variables
         return _is_bare_password(text, value, name, at, sign, tight=tight)
     is_named = tight and name.is_environment and kind == _SECRET  # `JWT_SECRET=` is a secret, whatever it looks like
     return (is_named and len(value) >= 8 and values.is_literal_password(value)) or _is_secret(
@@ -424,7 +463,11 @@ def _is_bare_password(text: str, value: str, name: _Name, at: int, sign: str, *,
     if identifier and not tight:
         return len(value) >= 6 and (value.islower() or any(map(str.isdigit, value))) and "_" not in value
     if identifier and not name.is_environment and not any(map(str.isdigit, value)):
-        return len(value) >= 6 and value.islower() and "_" not in value
+        # In code, an argument on a line of its own is indented.
+        alone = _BEGINS_A_LINE.search(text, max(0, name.start - 60), name.start) and _LINE_END.match(
+            text, at + len(value)
+        )
+        return len(value) >= 6 and (value.islower() or alone is not None) and "_" not in value
     return True
 
 
@@ -435,6 +478,10 @@ def _in_brackets(text: str, start: int) -> bool:
 
 def _paired(text: str, name: _Name, name_end: int, at: int, kind: str) -> Span | None:
     """`{"name": "DB_PASSWORD", "value": "…"}`, `key="SmtpPassword" value="…"`, `--name /db/password --value …`."""
+    block = _IN_A_BLOCK.match(text, at)
+    inside = quoted(text, block.end()) if block else None
+    if inside is not None and _is_secret(text[inside[0] : inside[1]], name, kind, plainly=False):
+        return inside[0], inside[1], kind
     match = _PAIRED.match(text, at)
     if match is None:
         return None
@@ -449,10 +496,13 @@ def _paired(text: str, name: _Name, name_end: int, at: int, kind: str) -> Span |
 
 def _tagged(text: str, name: _Name, name_end: int, at: int, kind: str) -> Span | None:
     """`<password>…</password>`, `<entry key="password">…</entry>`."""
-    match = _TAGGED.match(text, at) or _TAGGED_BELOW.match(text, at)
-    if match is None or not _is_secret(match[1], name, kind, plainly=True):
+    match = _TAGGED.match(text, at)
+    if match is not None and _is_secret(match[1], name, kind, plainly=True):
+        return match.start(1), match.end(1), kind
+    match = _TAGGED_BELOW.match(text, at)
+    if match is None or not _is_secret(match[2], name, kind, plainly=match["tag"].lower() in ("value", "string")):
         return None
-    return match.start(1), match.end(1), kind
+    return match.start(2), match.end(2), kind
 
 
 def _defaulted(text: str, name: _Name, name_end: int, at: int, kind: str) -> Span | None:
@@ -568,7 +618,8 @@ def _is_secret(value: str, name: _Name, kind: str, *, plainly: bool) -> bool:
         return True
     if name.text.lower() == "x-amz-credential":
         return False  # the key's id in it is known by its format
-    return values.is_key(value, uuids=kind == _KEY or name.text[:2] in ("X-", "x-") or name.text.isupper())
+    certain = kind == _KEY or name.text[:2] in ("X-", "x-") or name.text.isupper() or "auth" in name.text.lower()
+    return values.is_key(value, uuids=certain)
 
 
 def _is_plain_name(name: _Name) -> bool:
@@ -626,6 +677,10 @@ def credentials(text: str, start: int) -> Iterator[Span]:
     """The password in `scheme://user:password@host`, or a token in place of the user; "://" is at `start`."""
     match = _CREDENTIALS.match(text, start)
     if match is None:
+        sliced = _WITH_A_SLASH.match(text, start)
+        data = _DATA_SCHEME.search(text, max(0, start - 30), start)
+        if sliced is not None and data is not None and values.is_literal_password(sliced[1]):
+            yield *sliced.span(1), "connection-string"
         return
     if len(match[1]) >= 30 and values.is_key(match[1]):
         yield match.start(1), match.end(1), "connection-string"

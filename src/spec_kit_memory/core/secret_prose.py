@@ -89,6 +89,8 @@ _IS = Pattern(
     re.IGNORECASE,
 )
 _SPACE = Pattern(r"\s{1,20}")
+_NETRC = Pattern(r"(?:^|\s)(?:machine\s{1,20}\S{1,100}|default)\s{1,20}login\s{1,20}\S{1,100}\s{1,20}\Z")
+_WORD = Pattern(r"\S{4,200}")
 _TO = Pattern(rf"{_QUALIFIED}[ \t]to[ \t]{{1,3}}", re.IGNORECASE)
 _FROM = Pattern(
     r"[ \t](?:(?:was|is|has[ \t]been|got)[ \t])?(?P<verb>changed|rotated|reset)?[ \t]?from[ \t]{1,3}", re.IGNORECASE
@@ -241,6 +243,8 @@ def _labelled(text: str, start: int, end: int, kind: str) -> Span | None:
         return None
     if kind != "password" and (key := _LONG_KEY.match(text, space.end())) and values.is_key(key[0]):
         return *key.span(), kind
+    if _NETRC.search(text, max(0, start - 250), start) and (own := _WORD.match(text, space.end())):
+        return (*own.span(), kind) if values.is_literal_password(own[0]) else None
     if text[start].isascii() and not _is_introduced(text, start):
         return None
     return _value(text, space.end(), kind, plain=False)

@@ -19,8 +19,8 @@ Span = tuple[int, int, str]  # first character, one past the last, kind
 _JUDGED_CHARACTERS = 400  # only this much of a long value is examined
 
 _PLACEHOLDER_PARTS = Pattern(
-    r"(?<![a-z])(?:your|example|placeholder|change[-_ ]?(?:me|this|it)|redacted|dummy|fake|replace|insert|sample|todo|"
-    r"goes[-_ ]here|not[-_ ]?a[-_ ]?real|whatever)|x{4,}|\*\*\*|•••|\.\.\.|…",
+    r"(?<![a-z])(?:your|example|placeholder|change[-_ ]?(?:me|this|it)(?!\S{0,40}\d)|redacted|dummy|fake|"
+    r"replace|insert|sample|todo|goes[-_ ]here|not[-_ ]?a[-_ ]?real|whatever)|x{4,}|\*\*\*|•••|\.\.\.|…",
     re.IGNORECASE,
 )
 _REFERENCE = Pattern(
