@@ -138,3 +138,16 @@ def test_before_the_first_index_it_says_what_to_do(place: Place, original: Path)
     assert any("index()" in hint for hint in answer.hints)
     workspace.index()
     assert workspace.import_original(original).matched == 1, "it can be done again then"
+
+
+def test_values_that_nest_or_cannot_be_stored_leave_the_index_sound(workspace: Workspace, original: Path) -> None:
+    connection = apsw.Connection(str(original))
+    for number, value in enumerate(("[" * 900 + "]" * 900, '{"a": NaN}', r'{"half": "\ud800"}', '{"big": 1e999}')):
+        connection.execute(
+            "INSERT INTO memory_history (id, memory_id, event, prev_value) VALUES (?, 11, 'UPDATE', ?)",
+            (f"forged-{number}", value),
+        )
+    connection.close()
+    assert workspace.import_original(original).history == 6
+    assert workspace.health(full=True).healthy
+    assert workspace.ledger_verify().ok

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -14,6 +15,7 @@ from spec_kit_memory.core.memory import Actor, ContextType, Event, Relation, Tie
 from spec_kit_memory.errors import DatabaseCorrupt, FileMissing, Invalid
 from spec_kit_memory.files import original_db
 from spec_kit_memory.files.original_db import OriginalMemory, read_original
+from tests.endless_table import make_endless
 
 MEMORY_INDEX = """
 CREATE TABLE memory_index (
@@ -305,3 +307,36 @@ def test_a_virtual_table_is_none_of_the_original(tmp_path: Path) -> None:
     path = database(tmp_path, "CREATE VIRTUAL TABLE memory_index USING fts5(file_path)")
     with pytest.raises(Invalid, match="no table memory_index"):
         read_original(path)
+
+
+def test_a_forged_table_without_end_is_refused(tmp_path: Path) -> None:
+    path = database(tmp_path, MEMORY_INDEX, "INSERT INTO memory_index (spec_folder, file_path) VALUES ('a', 'b.md')")
+    make_endless(path, "memory_index")
+    with pytest.raises(DatabaseCorrupt, match="more rows than fit"):
+        read_original(path)
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ('{"a": NaN, "b": -Infinity, "c": 1e999, "d": 1.5}', {"a": "NaN", "b": "-Infinity", "c": "1e999", "d": 1.5}),
+        (r'{"cut \ud83d": "caf\udce9 off"}', {"cut \ufffd": "caf\ufffd off"}),
+    ],
+)
+def test_a_history_value_that_cannot_be_stored_is_written_out(tmp_path: Path, value: str, kept: object) -> None:
+    path = database(tmp_path, MEMORY_INDEX, HISTORY_BY_EVENT)
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("INSERT INTO memory_history VALUES ('h', 1, 'UPDATE', ?, NULL, 'user', NULL)", (value,))
+    (event,) = read_original(path).history
+    assert event.before == kept
+
+
+def test_an_infinite_number_of_a_field_is_written_out(tmp_path: Path) -> None:
+    path = database(
+        tmp_path, MEMORY_INDEX, HISTORY_BY_FIELD.replace("old_value TEXT, new_value TEXT", "old_value, new_value")
+    )
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("INSERT INTO memory_history VALUES (1, 1, 'weight', 9e999, 0.5, NULL)")
+    (event,) = read_original(path).history
+    assert event.before == {"weight": "inf"}
+    assert event.after == {"weight": 0.5}

@@ -23,6 +23,7 @@ from spec_kit_memory.index.sqlite import companions, schema
 from spec_kit_memory.index.sqlite.engine import SqliteIndex
 from spec_kit_memory.settings import Isolation, Settings
 from spec_kit_memory.workspace import Workspace
+from tests.endless_table import make_endless
 from tests.faults import operations, rich
 
 
@@ -333,3 +334,18 @@ def test_a_text_that_is_a_bomb_is_not_unpacked(
         assert tracemalloc.get_traced_memory()[1] < 40_000_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("table", ["memory", "usage", "link", "sqlite_sequence"])
+def test_a_table_that_enters_its_pages_again_and_again_is_named_as_damage_and_rebuilt(
+    tmp_path: Path, table: str
+) -> None:
+    root = (tmp_path / "work").resolve()
+    operations.build(root)
+    make_endless(root / ".spec-kit-memory/index.sqlite", table)
+    with operations.open_at(root) as workspace, pytest.raises(DatabaseCorrupt, match="is damaged: "):
+        workspace.stats()
+    with operations.open_at(root) as workspace:
+        workspace.index(rebuild=True)
+        assert workspace.list().memories
+        assert workspace.health(full=True).healthy

@@ -142,23 +142,24 @@ def _take_links(runtime: Runtime, original: OriginalData, matched: MatchedIds, d
 
 
 def _take_history(runtime: Runtime, original: OriginalData, matched: MatchedIds, digest: str) -> int:
-    entries = [
-        HistoryEntry(
+    entries: dict[int, list[HistoryEntry]] = {}
+    for number, event in enumerate(original.history):
+        if event.memory_id not in matched:
+            continue
+        memory = matched[event.memory_id][1]
+        entry = HistoryEntry(
             id=str(uuid.uuid5(_NAMESPACE, f"import of {digest}/{number}")),
-            memory_id=matched[event.memory_id][1].id,
+            memory_id=memory.id,
             event=event.event,
             before=redact.redact_data(event.before, Counter()),
             after=redact.redact_data(event.after, Counter()),
             actor=event.actor,
             at=event.at or runtime.now(),
-            spec_folder=matched[event.memory_id][1].spec_folder,
+            spec_folder=memory.spec_folder,
         )
-        for number, event in enumerate(original.history)
-        if event.memory_id in matched
-    ]
+        entries.setdefault(memory.id, []).append(entry)
     change = _change(runtime, digest, "history")
     with runtime.store.together():
-        for memory_id in sorted({entry.memory_id for entry in entries}):
-            own = [entry for entry in entries if entry.memory_id == memory_id]
+        for memory_id, own in sorted(entries.items()):
             runtime.store.record.amend(memory_id, change, history=own)
-    return len(entries)
+    return sum(map(len, entries.values()))

@@ -8,6 +8,7 @@ with a repository, so no value is trusted.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,13 +21,18 @@ from urllib.parse import quote
 from spec_kit_memory.advice import Advice, finding
 from spec_kit_memory.core.links import read_relation
 from spec_kit_memory.core.memory import Actor, ContextType, Event, Relation, Tier
+from spec_kit_memory.core.text_encoding import without_lone_surrogates
 from spec_kit_memory.core.wording import short
 from spec_kit_memory.errors import AccessDenied, DatabaseCorrupt, FileMissing, Invalid, UnknownRelation
+from spec_kit_memory.index.statement_steps import TOO_MANY_ROWS, StepLimit, bytes_of
 
 if TYPE_CHECKING:
     import apsw
 
 _MOST_BYTES = 64_000_000  # of one row
+# Forged rows can share their pages, so that a small file has gigabytes of them.
+_ALWAYS_BYTES, _TIMES_ITS_SIZE, _ROW_BYTES = 1_000_000, 4, 8
+_MOST_LEVELS = 20  # of a history value; the original wrote the columns of a row
 _HINT = "Name the original system's context-index.sqlite or memory-index.sqlite."
 
 
@@ -116,13 +122,15 @@ def read_original(path: Path) -> OriginalData:
     except apsw.NotADBError:
         raise Invalid(f"{path} is not an SQLite database.", hint=_HINT) from None
     except (apsw.CorruptError, apsw.TooBigError) as error:
-        raise DatabaseCorrupt(
-            f"{path} is damaged: {error}.", hint="Recover it with sqlite3's .recover first."
-        ) from None
+        raise _damaged(path, error) from None
     except (apsw.CantOpenError, apsw.PermissionsError, apsw.IOError) as error:
         raise AccessDenied(
             f"{path} cannot be read: {error}.", hint="Copy the database somewhere you may read."
         ) from None
+
+
+def _damaged(path: Path, reason: object) -> DatabaseCorrupt:
+    return DatabaseCorrupt(f"{path} is damaged: {reason}.", hint="Recover it with sqlite3's .recover first.")
 
 
 def _open(path: Path) -> apsw.Connection:
@@ -130,12 +138,15 @@ def _open(path: Path) -> apsw.Connection:
 
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     address = f"file:{quote(str(path.resolve()))}?mode=ro"
+    limit = StepLimit(path, lambda: _damaged(path, TOO_MANY_ROWS))  # for all that is read of it
     try:
         connection = apsw.Connection(address, flags=flags)
+        limit.watch(connection)
         connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
     except (apsw.CantOpenError, apsw.ReadOnlyError):
         # A write-ahead log next to it cannot be opened in a read-only folder.
         connection = apsw.Connection(f"{address}&immutable=1", flags=flags)
+        limit.watch(connection)
     connection.limit(apsw.SQLITE_LIMIT_LENGTH, _MOST_BYTES)
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
@@ -147,8 +158,10 @@ class _Reader:
     connection: apsw.Connection
     path: Path
     warnings: list[Advice] = field(default_factory=list)
+    _left: int = 0  # more bytes that the rows may have
 
     def read(self) -> OriginalData:
+        self._left = _ALWAYS_BYTES + _TIMES_ITS_SIZE * bytes_of(self.path)
         # Only stored tables: a virtual one, like a view, could compute rows without end.
         stored = "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0 LIMIT 1000"
         tables = {str(row[0]) for row in self.connection.execute(stored)}
@@ -176,6 +189,9 @@ class _Reader:
         chosen = ", ".join(f"""iif(typeof("{name}") = 'text', CAST("{name}" AS BLOB), "{name}")""" for name in names)
         order = ' ORDER BY "id"' if "id" in names else ""
         for row in self.connection.execute(f'SELECT {chosen} FROM "{table}"{order}'):
+            self._left -= _ROW_BYTES + sum(len(value) for value in row if isinstance(value, bytes))
+            if self._left < 0:
+                raise _damaged(self.path, TOO_MANY_ROWS)
             texts = (value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in row)
             yield dict(zip(names, texts, strict=True))
 
@@ -299,7 +315,7 @@ def _confidence(value: object) -> Decimal:
 
 def _phrases(value: object) -> tuple[str, ...]:
     try:
-        loaded = json.loads(_text(value) or "[]")
+        loaded = without_lone_surrogates(json.loads(_text(value) or "[]"))
     except RecursionError:
         return ()
     except ValueError:
@@ -310,18 +326,36 @@ def _phrases(value: object) -> tuple[str, ...]:
 
 
 def _field(name: str, value: object) -> Mapping[str, object] | None:
-    return None if value is None else {name: value if isinstance(value, int | float) else _text(value)}
+    if value is None:
+        return None
+    return {name: value if isinstance(value, int | float) and math.isfinite(value) else _text(value)}
 
 
 def _value(value: object) -> Mapping[str, object] | None:
-    """A stored value: an object if it is JSON for one, else the text itself."""
+    """A stored value: an object if it is JSON for one, else the text itself, as where it is nested without sense."""
     if value is None:
         return None
     try:
-        loaded = json.loads(_text(value))
+        # JSON has no infinity: such numbers stay texts.
+        read = json.loads(_text(value), parse_constant=str, parse_float=_finite)
+        loaded = without_lone_surrogates(read)
+        loaded = loaded if _levels(loaded) <= _MOST_LEVELS else _text(value)
     except (ValueError, RecursionError):
         loaded = _text(value)
     return loaded if isinstance(loaded, dict) else {"value": loaded}
+
+
+def _finite(number: str) -> float | str:
+    return float(number) if math.isfinite(float(number)) else number
+
+
+def _levels(value: object) -> int:
+    """How deep objects and lists are nested."""
+    levels, within = 0, [value]
+    while within := [item for item in within if isinstance(item, dict | list)]:
+        levels += 1
+        within = [child for item in within for child in (item.values() if isinstance(item, dict) else item)]
+    return levels
 
 
 def _moment(value: object) -> datetime | None:

@@ -32,6 +32,7 @@ from spec_kit_memory.index.sql.dialect import LEDGER_HEAD, TextIndex, Values, fi
 from spec_kit_memory.index.sqlite import companions, dialect, failures, schema, text_index
 from spec_kit_memory.index.sqlite.busy import wait_at_most
 from spec_kit_memory.index.sqlite.reads import Read, ReadBlock, Reads
+from spec_kit_memory.index.statement_steps import TOO_MANY_ROWS, StepLimit
 
 BUSY_SECONDS = 30.0
 _READ_SECONDS = 5.0  # how long reopening waits for reads of the old file to end
@@ -71,6 +72,7 @@ class Connection(apsw.Connection):
     text_index: TextIndex = text_index
     checkout = 0  # a file has only one checkout
     last_entry: tuple[int, str] | None = None
+    steps: StepLimit | None = None  # of a file that may have come with a repository
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -80,13 +82,16 @@ class Connection(apsw.Connection):
         if "@" in sql:
             sql, has_lists = dialect.translated(sql)
             values = dialect.bound(values) if has_lists else values
+        if self.steps is not None:
+            self.steps.begin()
         return _execute(self, sql, values)
 
     def fetch_once(self, sql: str, values: Values = (), /) -> list[tuple[Any, ...]]:
         return self.execute(sql, values).fetchall()
 
     def executemany(self, sql: str, values: Iterable[Values], /) -> apsw.Cursor:  # type: ignore[override]
-        return super().executemany(dialect.translated(sql)[0], values)
+        each = values if self.steps is None else self.steps.each(values)
+        return super().executemany(dialect.translated(sql)[0], each)
 
     def settle(self) -> None:
         """Nothing to do: statements are never deferred."""
@@ -313,6 +318,8 @@ class Database:
 
     def _configured(self, connection: Connection) -> Connection:
         try:
+            connection.steps = StepLimit(self.path, lambda: failures.damaged(self.path, TOO_MANY_ROWS))
+            connection.steps.watch(connection)
             wait_at_most(connection, self.busy_seconds)
             if self._access is _Access.ALONE:
                 connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)

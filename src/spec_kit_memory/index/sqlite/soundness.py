@@ -121,6 +121,8 @@ class Watch:
                 pass
             finally:
                 connection.set_progress_handler(None)
+                if connection.steps is not None:
+                    connection.steps.watch(connection)
         self.left(name)
         return []
 
