@@ -61,6 +61,23 @@ def test_a_project_is_served_from_nothing_by_commands(database: TeamDatabase, tm
     assert "neither" in refused["error"]["message"]
 
 
+def test_a_name_that_was_served_before_is_told_with_what_it_still_has(database: TeamDatabase, tmp_path: Path) -> None:
+    url, remote = database.url, Remote.made(tmp_path / "remote.git")
+    outcome = skm(tmp_path, url, "add", "shop", "--repo", str(remote.folder))["summary"]
+    assert outcome == f"shop is served from {remote.folder}"
+    settings = Settings(root=tmp_path / "server", semantic=Semantic(model="hashing"))
+    with open_project(database, Projects(database).get("shop"), settings=settings) as workspace:
+        workspace.save(text="The gate opens at nine")
+    removed = skm(tmp_path, url, "remove", "shop")
+    assert removed["summary"] == "shop is not served any more, with 1 change that is not in git yet"
+    other = Remote.made(tmp_path / "other.git")
+    added = skm(tmp_path, url, "add", "shop", "--repo", str(other.folder))
+    assert "its index from before is there, with 1 change that is not in git yet, to be put" in added["summary"]
+    assert any("another name" in step for step in added["hints"])
+    both = skm(tmp_path, url, "sync", "shop", "--retry", "--discard", code=1)
+    assert "exclude each other" in both["error"]["message"]
+
+
 def test_a_project_that_no_server_has_read_is_not_called_in_step() -> None:
     row = ProjectRow(name="shop", repository="/git/shop.git", is_git=True, branch="main", save_branch="main")
     assert _state(row) == "waits for a server to read it"

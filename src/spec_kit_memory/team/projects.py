@@ -140,6 +140,16 @@ class Projects:
             )
         return {str(name): (int(accepted), int(failed)) for name, accepted, failed in rows}
 
+    def has_index(self, name: str) -> bool:
+        """Has this name an index already, perhaps from when it was served before?"""
+        with self._database.transaction() as session:
+            number = session.row("SELECT id FROM project WHERE name = %s", (name,))
+            if number is None:
+                return False
+            session.row("SELECT set_config('skm.project', %s, true)", (str(number[0]),))
+            row = session.row("SELECT last_memory > 0 FROM counter WHERE project_id = %s", number)
+        return row is not None and bool(row[0])
+
     def retry(self, name: str) -> int:
         """Make failed changes, and those that wait for a retry, due now; returns how many."""
         with self._database.transaction() as session:

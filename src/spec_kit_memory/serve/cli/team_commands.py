@@ -11,7 +11,7 @@ import click
 from spec_kit_memory.answers import Answer
 from spec_kit_memory.core.lean_dataclass import dataclass
 from spec_kit_memory.core.wording import counted
-from spec_kit_memory.errors import MissingParameter
+from spec_kit_memory.errors import BadParameter, MissingParameter
 from spec_kit_memory.serve.cli.commands import COMMANDS, argument, command, flag
 from spec_kit_memory.serve.cli.invocation import Invocation
 
@@ -125,15 +125,18 @@ def add_project(
     from spec_kit_memory.team.projects import Projects
 
     projects = Projects(team_database(session))
+    is_known = not rotate and projects.has_index(name)
     added = projects.add(name, repository=repo, branch=branch, save_branch=save_branch, rotate=rotate)
     summary = f"{name} is served from {added.project.repository}"
-    advice = (
+    advice: tuple[str, ...] = (
         f"skm team token create --user NAME --project {name} --role writer: let somebody in",
         f"the git host may call /hooks/{name} after each push, signed with this secret, which is shown once",
     )
-    session.show(
-        ProjectAnswer(outcome=summary, advice=advice, project=_row(added.project), hook_secret=added.hook_secret)
-    )
+    row = _row(added.project, *projects.waiting().get(name, (0, 0)))
+    if is_known:
+        summary += f"; its index from before is there{_not_in_git(row, ', to be put into this repository')}"
+        advice += (f"if this is another project, `skm team remove {name}` now and give it another name",)
+    session.show(ProjectAnswer(outcome=summary, advice=advice, project=row, hook_secret=added.hook_secret))
     if not session.json:
         session.write(added.hook_secret)
 
@@ -144,8 +147,16 @@ def add_project(
 def remove_project(session: Invocation, name: str) -> None:
     from spec_kit_memory.team.projects import Projects
 
-    removed = Projects(team_database(session)).remove(name)
-    session.show(ProjectAnswer(outcome=f"{name} is not served any more", project=_row(removed)))
+    projects = Projects(team_database(session))
+    row = _row(projects.remove(name), *projects.waiting().get(name, (0, 0)))
+    session.show(ProjectAnswer(outcome=f"{name} is not served any more{_not_in_git(row)}", project=row))
+
+
+def _not_in_git(row: ProjectRow, also: str = "") -> str:
+    count = row.accepted + row.failed
+    return (
+        f", with {counted(count, 'change')} that {'is' if count == 1 else 'are'} not in git yet{also}" if count else ""
+    )
 
 
 @command("team list", "The projects that are served, and how each is doing.")
@@ -196,6 +207,8 @@ def sync_projects(
     from spec_kit_memory.team.keeper import Keeper
     from spec_kit_memory.team.projects import Projects
 
+    if retry and discard:
+        raise BadParameter("--retry and --discard exclude each other.", hint="Leave one of them out.")
     database = team_database(session)
     projects = Projects(database)
     names = [projects.get(name).name] if name else [project.name for project in projects.list()]
