@@ -74,6 +74,23 @@ def test_what_is_saved_as_personal_is_found_from_a_project_marked_and_under_ids_
     assert stat.S_IMODE(vault.stat().st_mode) == 0o700
 
 
+@pytest.mark.parametrize("group_by", ["memory", "passage"])
+def test_an_answer_says_what_is_best_and_does_not_complain_if_personal_memory_knows(
+    workspace: Workspace, group_by: str
+) -> None:
+    workspace.save(text="My dentist is Dr. Zanzibar in Harbour Street.", vault="personal")
+    answer = workspace.search("dentist Zanzibar Harbour Street", group_by=group_by)
+    best = answer.results[0]
+    assert best.vault == "personal"
+    score = best.score * (100 if group_by == "passage" else 1)
+    told = for_person(answer.outcome)
+    assert told.startswith(f"1 from personal memory, best: {best.title} ({score:.0f}); in the project: ")
+    assert not any("closely" in str(notice) or "other words" in str(notice) for notice in answer.advice)
+    squashes = for_person(workspace.search("squashes before a release", group_by=group_by).outcome)
+    assert squashes.startswith("1")
+    assert "in the project" not in squashes
+
+
 def test_verbs_that_name_a_personal_memory_act_on_the_vault(workspace: Workspace, vault: Path, place: Place) -> None:
     saved = workspace.save(text=FACT, vault="personal")
     assert saved.id is not None

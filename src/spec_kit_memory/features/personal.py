@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from spec_kit_memory.advice import Advice, outcome
+from spec_kit_memory.advice import Advice, Text, outcome
 from spec_kit_memory.answers import ContextAnswer, FlatResult, Result, Rule, SearchAnswer, TriggerAnswer
 from spec_kit_memory.core import calibration, tokens
 from spec_kit_memory.core.memory import FIRST_PERSONAL_ID
@@ -21,6 +21,7 @@ PERSONAL = "personal"
 # The vault gets one part in so many of an answer's budget, if it has an answer.
 SHARE_DIVISOR = 4
 RULES_MOST, RULES_TOKENS = 3, 500
+_FOUND_NOTHING = frozenset(("nothing-close", "other-words"))
 _IDS = ("id", "memory_id", "source_id", "target_id", "into")
 
 
@@ -56,9 +57,16 @@ def joined_search(project: SearchAnswer, own: SearchAnswer, *, limit: int) -> Se
     marked = [replace(result, vault=PERSONAL) for result in own.results if _is_answer(result)]
     results = _by_score(list(project.results), marked)[:limit]
     personal_count = sum(result.vault == PERSONAL for result in results)
+    if not personal_count:
+        said = project.outcome
+    elif results[0].vault == PERSONAL:
+        said = _personal_first(project, results[0], personal_count)
+    else:
+        said = _with_personal(project, personal_count)
     return replace(
         project,
-        outcome=_with_personal(project, personal_count) if personal_count else project.outcome,
+        outcome=said,
+        advice=_without_complaints(project.advice) if personal_count else project.advice,
         results=tuple(results),
         constitutional=joined_rules(project.constitutional, own.constitutional),
         total_found=project.total_found + (own.total_found if marked else 0),
@@ -106,6 +114,16 @@ def joined_triggers(project: TriggerAnswer, own: TriggerAnswer, *, limit: int) -
 
 def _with_personal(project: SearchAnswer | TriggerAnswer, count: int) -> Advice:
     return outcome("with-personal", outcome=project.outcome, count=count)
+
+
+def _personal_first(project: SearchAnswer, best: Result | FlatResult, count: int) -> Advice:
+    score = best.score * 100 if isinstance(best, FlatResult) else best.score
+    return outcome("personal-first", count=count, title=best.title, score=f"{score:.0f}", outcome=project.outcome)
+
+
+def _without_complaints(advice: Sequence[Text]) -> tuple[Text, ...]:
+    """Without what the project's answer says about finding nothing: personal memory has an answer."""
+    return tuple(one for one in advice if not (isinstance(one, Advice) and one.code in _FOUND_NOTHING))
 
 
 def joined_context(project: ContextAnswer, own: ContextAnswer, *, max_tokens: int) -> ContextAnswer:

@@ -21,6 +21,7 @@ OUTCOMES: Mapping[str, str] = {
     "as-of": "as of {when}: {outcome}",
     "nothing-known-then": "nothing was known then",
     "with-personal": "{outcome}; {count} from personal memory",
+    "personal-first": "{count} from personal memory, best: {title} ({score}); in the project: {outcome}",
     "loaded": "{title} (#{id}), whole text, {place}, about {tokens:token}",
     "beginning-loaded": "{title} (#{id}), its beginning, {place}, about {tokens:token}",
     "section-loaded": "{title} (#{id}), section {section}, {place}, about {tokens:token}",
