@@ -94,7 +94,8 @@ class GitStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """A memory as a list shows it."""
+    """A memory as a list shows it. `tokens` are those of its text alone: reading it also costs its front matter and the
+    frame of the answer."""
 
     id: int
     title: str

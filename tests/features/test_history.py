@@ -322,3 +322,21 @@ def test_an_export_is_one_object_per_line_and_canonical(workspace: Workspace) ->
 
 def test_an_empty_workspace_is_not_told_to_check_an_id(place: Place) -> None:
     assert place.open().history().hints == ()
+
+
+def test_history_of_a_restored_memory_has_no_field_that_only_its_undo_needs(place: Place) -> None:
+    place.memory("note", "# Note\n\nThe ferry leaves at six.")
+    workspace = place.open()
+    (card,) = workspace.list().memories
+    workspace.checkpoint_create("c")
+    workspace.update(card.id, title="Ferry")
+    workspace.delete(card.id)
+    workspace.checkpoint_restore("c", clear_existing=True)
+    entries = workspace.history(card.id).entries
+    assert [entry.event.value for entry in entries].count("ADD") == 2
+    public = {"title", "presence", "content_hash", "path", "source", "trusted", "weight", "tier", "outdated", "files"}
+    for entry in entries[:-1]:
+        if entry.event.value != "DELETE":
+            assert {*(entry.before or {}), *(entry.after or {})} <= public, entry
+    workspace.undo()
+    assert workspace.list(forgotten=True).memories[0].title == "Ferry"

@@ -17,6 +17,7 @@ from spec_kit_memory.errors import BadParameter
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.requests import HistoryRequest, LedgerVerifyRequest
 
+_FOR_UNDO = "kept"  # what only the undo of a restore needs, as the index stores it
 _HEAD = re.compile(r"(\d{1,18})\s+([0-9a-fA-F]{64})")
 
 
@@ -63,7 +64,7 @@ def _difference(entry: HistoryEntry) -> HistoryEntry:
     """The entry with only the fields that changed; a created or deleted memory keeps all non-empty fields."""
     before, after = entry.before, entry.after
     if before is not None and after is not None:
-        changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+        changed = [name for name in {**before, **after} if before.get(name) != after.get(name) and name != _FOR_UNDO]
         before = {name: before[name] for name in changed if name in before}
         after = {name: after[name] for name in changed if name in after}
     return replace(entry, before=_without_empty_fields(before), after=_without_empty_fields(after))

@@ -587,6 +587,31 @@ def test_many_trigger_phrases_leave_room_for_the_rest_of_the_form(page: Page) ->
     assert 'name="phrases" rows="12"' in page.text(f"/memory/{id_of(page, 'Many')}")
 
 
+def test_a_repair_is_offered_where_it_mends_something_and_paths_are_spelled_as_they_are(page: Page) -> None:
+    for number in range(8):
+        written(page.root, f"memory/lines{number}.md", f"# Lines {number}\n\n<!-- ANCHOR:a -->\nAbout {number}.\n")
+    (page.root / "memory" / "nul.md").write_bytes(b"a\0b")
+    page.workspace.index()
+    shown = page.text("/numbers/health")
+    assert "memory/lines7.md:" in shown
+    assert "Memory/lines" not in shown
+    assert 'action="/repair"' not in shown, "nothing of it can be mended by a repair"
+    part = page.client.get("/numbers/health", headers={"hx-request": "true"}).text
+    assert part.count("<li>") == 6
+    assert 'href="/numbers/health">All 9<' in part
+    written(page.root, "memory/late.md", "# A late note\n\nThe crane is red.\n")
+    assert 'action="/repair"' in page.text("/numbers/health")
+
+
+def test_a_memory_that_came_back_was_not_seen_for_the_first_time_then(page: Page) -> None:
+    van = id_of(page, "The van")
+    page.workspace.delete(van)
+    page.workspace.undo()
+    shown = page.text(f"/memory/{van}/versions")
+    assert shown.count("first seen") == 1
+    assert shown.count("there again") == 1
+
+
 def test_the_only_version_is_not_offered_to_be_compared(page: Page) -> None:
     shown = page.text(f"/memory/{id_of(page, 'The van')}/versions")
     assert "1 version" in shown

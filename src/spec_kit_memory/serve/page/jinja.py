@@ -81,6 +81,10 @@ def _environment() -> Environment:
 
 
 def sentence(text: object) -> str:
+    """The text with a capital at its beginning, unless that is a path or a name."""
+    first_word = str(text).split(" ", 1)[0].rstrip(".:,;")
+    if re.search(r"[/._\\]", first_word):
+        return str(text)
     return f"{str(text)[:1].upper()}{str(text)[1:]}"
 
 
