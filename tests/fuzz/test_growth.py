@@ -253,6 +253,38 @@ def test_time_grows_with_the_length_of_what_is_nested(name: str) -> None:
         assert seconds < MOST_GROWTH * max(best(read, nested(LONG), tries=3), ENOUGH_SECONDS / 4)
 
 
+# Things that all differ: what is kept once each is easily compared with all that were kept before.
+DIFFERENT: tuple[tuple[str, str, str], ...] = (
+    ("", "- item {}\n", ""),
+    ("", "## H{}\n\nSaid {}.\n\n", ""),
+    ("", "<!-- ANCHOR:a{} -->\nSaid {}.\n<!-- /ANCHOR:a{} -->\n", ""),
+    ("", "see `src/a{}.py` and `f{}()`\n", ""),
+    ("", "API_KEY_{}=aB3dE5fG7h{}\n", ""),
+    ("", "Name{} ", ""),
+    ("---\n", "key{}: v\n", "---\n"),
+    ("---\ntriggers:\n", "  - phrase {}\n", "---\n"),
+    ("---\nquestions:\n", "  - what is {}?\n", "---\n"),
+    ("---\ncausal_links:\n  supports:\n", "    - t{}\n", "---\n"),
+    ("---\ncausal_links:\n", "  relation{}: [a]\n", "---\n"),
+)
+READERS_OF_ALL = ("document", "front edit", "saved document", "near duplicates", "redaction", "phrases")
+
+
+@pytest.mark.parametrize("name", READERS_OF_ALL)
+def test_time_grows_with_the_number_of_different_things(name: str) -> None:
+    slow = []
+    for start, piece, end in DIFFERENT:
+        short, long = (
+            start + "".join(piece.replace("{}", str(1_000 + number)) for number in range(count // len(piece))) + end
+            for count in (SHORT // 2, 2 * SHORT)
+        )
+        if (seconds := best(READERS[name], long, tries=1)) < ENOUGH_SECONDS:
+            continue
+        if (seconds := best(READERS[name], long, tries=3)) > MOST_GROWTH * best(READERS[name], short, tries=3):
+            slow.append(f"{start!r} {piece!r}: {seconds:.3f} s")
+    assert slow == []
+
+
 def test_time_grows_with_the_lines_of_a_transcript_that_titles_many_sessions(tmp_path: Path) -> None:
     def took(sessions: int, tries: int) -> float:
         path = tmp_path / "transcript.jsonl"

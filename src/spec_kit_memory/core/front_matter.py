@@ -422,9 +422,9 @@ class _Reader:
         if not isinstance(value, Mapping):
             self.warn(finding("links-unreadable", text=_scalar(value)[:80]))
             return
-        claims = list(self.values.get("links", ()))
+        claims = dict.fromkeys(self.values.get("links", ()))
         for key, targets in value.items():
-            claims.extend(claim for claim in self._claims(str(key), targets) if claim not in claims)
+            claims.update(dict.fromkeys(self._claims(str(key), targets)))
         self.values["links"] = tuple(claims)
 
     def _claims(self, key: str, targets: Any) -> list[LinkClaim]:
