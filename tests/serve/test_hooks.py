@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from spec_kit_memory import settings
-from spec_kit_memory.serve.hooks import HOOKED, SUMMARISED, TEXT_LENGTH
+from spec_kit_memory.serve.hooks import EVENTS, HOOKED, SUMMARISED, TEXT_LENGTH
 from spec_kit_memory.settings import Semantic, Settings
 from spec_kit_memory.workspace import Workspace
 
@@ -222,6 +222,20 @@ def test_a_project_without_an_index_gets_none(tmp_path: Path) -> None:
         done = run(event, given={"session_id": "s", "cwd": str(tmp_path), "prompt": "token lifetime"})
         assert (done.returncode, done.stdout) == (0, b"")
     assert [path.name for path in tmp_path.iterdir()] == [".git"]
+
+
+def test_outside_of_projects_a_hook_says_nothing_at_all(tmp_path: Path) -> None:
+    for event in EVENTS:
+        done = run(event, given={"session_id": "s", "cwd": str(tmp_path), "prompt": "x"}, CLAUDE_PROJECT_DIR="/")
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    named = run("prompt", "--workspace", str(tmp_path / "gone"), given={"prompt": "x"})
+    assert (named.returncode, named.stdout) == (0, b"")
+    assert b"gone" in named.stderr
+
+
+def test_a_prompt_that_was_cut_within_an_emoji_brings_up_what_it_triggers(root: Path) -> None:
+    cut = {"session_id": "cut \ud83d", "cwd": str(root), "prompt": "our token lifetime \ud83d"}
+    assert "fifteen" in said(answered("prompt", given=cut))
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from spec_kit_memory.core import tokens
 from spec_kit_memory.core.memory import Actor
+from spec_kit_memory.errors import FileMissing
 
 if TYPE_CHECKING:
     from spec_kit_memory.answers import TriggerAnswer, TriggeredMemory
@@ -100,7 +101,14 @@ def _input() -> dict[str, Any]:
     if sys.stdin is None or sys.stdin.isatty():
         return {}
     content = json.loads(sys.stdin.buffer.read(INPUT_BYTES).decode("utf-8-sig", "replace") or "{}")
-    return content if isinstance(content, dict) else {}
+    if not isinstance(content, dict):
+        return {}
+    return {name: _sound(value) if isinstance(value, str) else value for name, value in content.items()}
+
+
+def _sound(text: str) -> str:
+    """The text without halves of characters, which a host leaves where it cuts a text within an emoji."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _answer(
@@ -110,7 +118,12 @@ def _answer(
         raise ValueError(f"there is no hook {event!r} for {host!r}")
     from spec_kit_memory import settings
 
-    root = settings.find_root(_project_folder(event_data), workspace=workspace_name)
+    try:
+        root = settings.find_root(_project_folder(event_data), workspace=workspace_name)
+    except FileMissing:
+        if workspace_name or os.environ.get("SPEC_KIT_MEMORY_WORKSPACE"):
+            raise
+        return None  # hooks of the user's own configuration also run where there is no project
     loaded = settings.load(root)
     if not loaded.may_have_index:
         return None
