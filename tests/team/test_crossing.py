@@ -25,8 +25,9 @@ from starlette.datastructures import Headers
 from starlette.testclient import TestClient
 
 from spec_kit_memory import settings as settings_module
-from spec_kit_memory.advice import advise, outcome
-from spec_kit_memory.answers import SearchAnswer
+from spec_kit_memory.advice import advise, finding, outcome
+from spec_kit_memory.answers import Result, SearchAnswer
+from spec_kit_memory.core.memory import ContextType, Source, State, Tier
 from spec_kit_memory.errors import AccessDenied
 from spec_kit_memory.serve import render
 from spec_kit_memory.serve.http.issuer import Issuer
@@ -312,6 +313,38 @@ def test_what_a_project_could_not_use_is_worded_for_who_reads_it() -> None:
     assert for_model(joined.unavailable[0]) == f"{text}memory_index_scan makes them anew"
     assert for_person(joined.unavailable[0]) == f"{text}`skm index` makes them anew"
     assert "`index()`" not in json.dumps(render.envelope(joined))
+
+
+def test_a_search_of_several_projects_only_complains_if_none_of_them_knows() -> None:
+    near = SearchAnswer(
+        outcome=outcome("nothing-matched", text="till"),
+        query="till",
+        method="hybrid",
+        results=(found("Nearest", match=0.1),),
+        advice=(finding("nothing-close"), advise("raise-budget", count=2)),
+    )
+    knows = replace(near, results=(found("Till", match=0.9),), advice=())
+    other_words = replace(near, results=(), advice=(advise("other-words"),))
+    assert joined_projects({"shop": near, "bank": knows, "inn": other_words}, limit=5).advice == near.advice[1:]
+    assert joined_projects({"shop": near, "bank": other_words}, limit=5).advice == (*near.advice, *other_words.advice)
+
+
+def found(title: str, *, match: float) -> Result:
+    return Result(
+        id=1,
+        title=title,
+        path=f"memory/{title}.md",
+        lines="1-2",
+        text=title,
+        score=100 * match,
+        match=match,
+        source=Source.MEMORY,
+        spec_folder=None,
+        tier=Tier.NORMAL,
+        state=State.WARM,
+        context_type=ContextType.GENERAL,
+        created_at=None,
+    )
 
 
 def test_schemas_show_projects_only_to_who_needs_them(served: Served) -> None:

@@ -6,7 +6,7 @@ this machine, and nothing from one is ever written to the other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from spec_kit_memory.advice import Advice, Text, outcome
@@ -66,7 +66,7 @@ def joined_search(project: SearchAnswer, own: SearchAnswer, *, limit: int) -> Se
     return replace(
         project,
         outcome=said,
-        advice=_without_complaints(project.advice) if personal_count else project.advice,
+        advice=without_complaints(project.advice) if personal_count else project.advice,
         results=tuple(results),
         constitutional=joined_rules(project.constitutional, own.constitutional),
         total_found=project.total_found + (own.total_found if marked else 0),
@@ -121,8 +121,8 @@ def _personal_first(project: SearchAnswer, best: Result | FlatResult, count: int
     return outcome("personal-first", count=count, title=best.title, score=f"{score:.0f}", outcome=project.outcome)
 
 
-def _without_complaints(advice: Sequence[Text]) -> tuple[Text, ...]:
-    """Without what the project's answer says about finding nothing: personal memory has an answer."""
+def without_complaints(advice: Iterable[Text]) -> tuple[Text, ...]:
+    """Without what one of several answers says about finding nothing, because another one has an answer."""
     return tuple(one for one in advice if not (isinstance(one, Advice) and one.code in _FOUND_NOTHING))
 
 

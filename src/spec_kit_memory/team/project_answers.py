@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 
 from spec_kit_memory.advice import Value, finding, outcome
 from spec_kit_memory.answers import Explanation, Freshness, HeldBack, Rule, SearchAnswer
-from spec_kit_memory.features.personal import joined_rules
+from spec_kit_memory.features import personal
 
 
 def joined_projects(answers: Mapping[str, SearchAnswer], *, limit: int) -> SearchAnswer:
@@ -25,16 +25,17 @@ def joined_projects(answers: Mapping[str, SearchAnswer], *, limit: int) -> Searc
     first = next(iter(answers.values()))
     rules: tuple[Rule, ...] = ()
     for name, answer in answers.items():
-        rules = joined_rules(rules, [replace(rule, project=name) for rule in answer.constitutional])
+        rules = personal.joined_rules(rules, [replace(rule, project=name) for rule in answer.constitutional])
     shares = {name: sum(result.project == name for result in results) for name in answers}
     where = tuple(outcome("in-project", count=count, name=name) for name, count in shares.items() if count)
+    advice = dict.fromkeys(hint for answer in answers.values() for hint in answer.advice)
     amounts: dict[str, Value] = {"shown": len(results), "projects": len(answers)}
     return replace(
         first,
         outcome=outcome("found-in-projects-where", **amounts, where=where)
         if where
         else outcome("found-in-projects", **amounts),
-        advice=tuple(dict.fromkeys(hint for answer in answers.values() for hint in answer.advice)),
+        advice=personal.without_complaints(advice) if any(map(personal.answers, answers.values())) else tuple(advice),
         method="hybrid" if any(answer.method == "hybrid" for answer in answers.values()) else first.method,
         results=results,
         constitutional=rules,
