@@ -184,3 +184,15 @@ def test_no_count_of_an_answer_depends_on_how_many_results_were_asked_for(
     few, many = (workspace.search(question, limit=limit, max_tokens=100_000).results for limit in (5, 100))
     assert [result.id for result in few] == [result.id for result in many][:5]
     assert len(many) > 20
+
+
+def test_what_was_held_back_has_the_score_that_it_would_have_as_a_result(place: Place) -> None:
+    place.memory("sms", "# Unlock by text message\n\nRiders unlocked with a text message.", folder="z_archive/001-sms")
+    place.memory("why", "# Why text messages went\n\nUnlocking by text message was slow.", folder="z_archive/001-sms")
+    place.memory("dock", "# Docks\n\nA dock gets a message when a rider comes.")
+    place.memory("tyre", "# Tyres\n\nTyres last two winters.")
+    workspace = place.open(model="local")
+    held = workspace.search("unlock by text message").held_back.best
+    brought = {r.id: r.score for r in workspace.search("unlock by text message", include_archived=True).results}
+    assert len(held) == 2
+    assert {match.id: match.score for match in held} == {match.id: brought[match.id] for match in held}

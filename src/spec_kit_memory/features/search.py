@@ -720,14 +720,17 @@ def _score_outside(
     first: RankedMemory | None,
     hot: frozenset[int],
 ) -> list[RankedMemory]:
-    """Score the excluded memories on the scale of the results; `first` is the best result with its final score."""
+    """Score the excluded memories on the scale of the results, of which `first` is the best with its final score.
+
+    If one of them is better than that, the scores are those that they would have as results.
+    """
     joined = retrieve.match_outside(runtime, question, pool, outside)
     hidden = set(outside.memory_ids.tolist())
     only = hidden if first is None else hidden | {first.memory.id}
     scored = _score(runtime, request, question.query, joined, hot, only=only)
-    same_memory = next((ranked for ranked in scored if first is not None and ranked.memory.id == first.memory.id), None)
-    if first is not None and same_memory is not None and same_memory.total > 0.0:
-        same_memory.scoring.scale = first.score / same_memory.total
+    best = next(iter(scored), None)
+    if first is not None and best is not None and best.memory.id == first.memory.id and best.total > 0.0:
+        best.scoring.scale = first.score / best.total
     else:
         _set_scale(scored)
     return [ranked for ranked in scored if ranked.memory.id in hidden]
