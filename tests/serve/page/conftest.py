@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -19,6 +19,9 @@ from spec_kit_memory.serve.page.access import PageAccess
 from spec_kit_memory.serve.page.routes import page_app
 from spec_kit_memory.settings import Semantic, Settings
 from spec_kit_memory.workspace import Workspace, utc_now
+
+if TYPE_CHECKING:
+    from tests.serve.page.browser import Visitor
 
 NAMES = ("127.0.0.1", "localhost", "[::1]")
 CSRF = re.compile(r'name="csrf" value="([^"]+)"')
@@ -94,3 +97,21 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def page(root: Path) -> Iterator[Page]:
     yield from made(root)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from tests.serve.page.browser import opened  # which needs `Page`
+
+    with opened() as browser:
+        yield browser
+
+
+@pytest.fixture
+def tab(browser: Any, page: Page) -> Iterator[Visitor]:
+    from tests.serve.page.browser import Visitor, served
+
+    with served(page) as address:
+        visitor = Visitor(browser, page, address)
+        yield visitor
+        visitor.close()

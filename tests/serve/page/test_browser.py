@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from spec_kit_memory.files import activity
-from tests.serve.page.browser import SECONDS, Visitor, opened, served
+from tests.serve.page.browser import SECONDS, Visitor, served
 from tests.serve.page.conftest import Page, written
 from tests.serve.page.test_pages import HOSTILE, id_of
 
@@ -61,12 +61,6 @@ ON_EACH_OTHER = """
     && Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top) > 3));
 })()
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with opened() as found:
-        yield found
 
 
 @pytest.fixture

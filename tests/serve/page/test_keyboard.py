@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
-from tests.serve.page.browser import Visitor, opened, served
+from tests.serve.page.browser import Visitor
 from tests.serve.page.conftest import Page, written
 from tests.serve.page.test_pages import id_of
 
 MOST_STOPS = 80
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with opened() as found:
-        yield found
-
-
-@pytest.fixture
-def tab(browser: Any, page: Page) -> Iterator[Visitor]:
-    with served(page) as address:
-        visitor = Visitor(browser, page, address)
-        yield visitor
-        visitor.close()
 
 
 def tab_to(tab: Visitor, name: str) -> None:

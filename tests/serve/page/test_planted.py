@@ -19,19 +19,13 @@ from spec_kit_memory.serve.page.routes import page_app
 from spec_kit_memory.settings import Semantic, Settings
 from spec_kit_memory.workspace import Workspace
 from tests.features.test_code_state import commit, git, needs_git
-from tests.serve.page.browser import Visitor, opened, served
+from tests.serve.page.browser import Visitor, served
 from tests.serve.page.conftest import NAMES, Page, written
 from tests.serve.page.test_browser import LONG
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "harbour-bikes"
 MQTT = "specs/002-dock-link/memory/14-10-25_14-05__mqtt-instead-of-polling.md"
 LEAKED = "my landlord wants the deposit back by Friday"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with opened() as found:
-        yield found
 
 
 @pytest.fixture

@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from spec_kit_memory.serve.page import views
-from tests.serve.page.browser import Visitor, opened, served
+from tests.serve.page.browser import Visitor
 from tests.serve.page.conftest import Page, written
 from tests.serve.page.test_browser import duplicates
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with opened() as found:
-        yield found
-
-
-@pytest.fixture
-def tab(browser: Any, page: Page) -> Iterator[Visitor]:
-    with served(page) as address:
-        visitor = Visitor(browser, page, address)
-        yield visitor
-        visitor.close()
 
 
 def import_chats(page: Page, folder: Path, count: int) -> None:
