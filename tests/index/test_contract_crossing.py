@@ -137,7 +137,6 @@ TRIALS: dict[str, list[Trial]] = {
     "Vectors.match": [lambda s: s.vectors.match([1.0, 1.0, 1.0], Filter(), 9)],
     "Vectors.token_states": [lambda s: s.vectors.token_states([1, 2, 3])],
     "Outbox.require_base": [lambda s: s.outbox.require_base({PATH: sha(SECRET)}) if s.outbox else None],
-    "Outbox.redacted": [lambda s: s.outbox and s.outbox.redacted([PATH])],
     "Outbox.keep_redactions": [lambda s: s.outbox.keep_redactions({PATH: 7}) if s.outbox else None],
     "Outbox.add": [
         lambda s: s.outbox.add([FileOperation(OperationKind.REMOVE, PATH)], author="bob") if s.outbox else None

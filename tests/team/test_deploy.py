@@ -58,7 +58,7 @@ def test_the_images_command_starts_a_team_server(started: dict[str, Any]) -> Non
     home = "/home/memory"
     assert "useradd --create-home --uid 1000 memory" in DOCKERFILE
     assert Path(started["data"]).is_relative_to(home)
-    assert DOCKERFILE.index("USER memory") > DOCKERFILE.index("RUN pip install")
+    assert DOCKERFILE.index("USER 1000") > DOCKERFILE.index("RUN pip install")
     assert re.search(rf"^EXPOSE {started['port']}$", DOCKERFILE, re.MULTILINE)
 
 

@@ -370,8 +370,9 @@ def applied(
         changes, committing = Changes(jobs), False
         try:
             _prepare(jobs.values(), steps, staged)
+            accepted = _Acceptance(index, steps)
             with index.together():
-                accepted = _Acceptance(index, steps)
+                accepted.begin()
                 if at_once:
                     changes.make(*steps)
                 yield changes
@@ -397,15 +398,20 @@ class _Acceptance:
     """On a team server the files are copies: changes of them are accepted into the outbox in the same transaction."""
 
     def __init__(self, index: Index, steps: Sequence[Step]) -> None:
-        """Raise unless the copies match the index: otherwise another change came first."""
+        """Read what does not change any more, before other writers have to wait."""
         self._index = index
         self._bases = {step.path: _base(step) for step in steps}
-        self._texts: dict[str, str | None] = {}
-        if index.outbox is not None:
-            index.outbox.require_base(self._bases)
-            self._redacted = index.outbox.redacted(self._bases)
-            for path, base in self._bases.items():
-                self._texts[path] = index.documents.text(content_hash=base) if base else None
+        written = [] if index.outbox is None else [step.path for step in steps if isinstance(step, Write)]
+        self._texts = {path: self._text(self._bases[path]) for path in written}
+        self._redacted: Mapping[str, int] = {}
+
+    def _text(self, content_hash: str | None) -> str | None:
+        return self._index.documents.text(content_hash=content_hash) if content_hash else None
+
+    def begin(self) -> None:
+        """Raise unless the copies match the index: otherwise another change came first."""
+        if self._index.outbox is not None:
+            self._redacted = self._index.outbox.require_base(self._bases)
 
     def end(self, made: Sequence[Step], *, author: str | None) -> None:
         outbox = self._index.outbox
@@ -413,7 +419,7 @@ class _Acceptance:
             return
         operations = [
             outgoing.operation(
-                step.path, before=self._texts[step.path], after=_after(step), base=self._bases[step.path]
+                step.path, before=self._texts.get(step.path), after=_after(step), base=self._bases[step.path]
             )
             for step in made
             if outgoing.is_delivered(step.path)

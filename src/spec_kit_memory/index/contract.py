@@ -291,12 +291,11 @@ class Index(Protocol):
 class Outbox(Protocol):
     """File changes that the index has accepted and that a worker commits to git."""
 
-    def require_base(self, bases: Mapping[str, str | None]) -> None:
-        """Raise `Outdated` unless each path now has this content hash (None: no live memory). In `together`."""
-        ...
+    def require_base(self, bases: Mapping[str, str | None]) -> dict[str, int]:
+        """Raise `Outdated` unless each path now has this content hash (None: no live memory). In `together`.
 
-    def redacted(self, paths: Collection[str]) -> dict[str, int]:
-        """Number of secrets by path, of files whose secrets the index leaves out: it cannot rewrite such files."""
+        Returns the number of secrets by path, of files whose secrets the index leaves out: it cannot rewrite them.
+        """
         ...
 
     def keep_redactions(self, counts: Mapping[str, int]) -> None:

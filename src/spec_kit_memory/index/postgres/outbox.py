@@ -44,26 +44,19 @@ class InGit:
 
 
 class Outbox(View):
-    def require_base(self, bases: Mapping[str, str | None]) -> None:
+    def require_base(self, bases: Mapping[str, str | None]) -> dict[str, int]:
         sql = (
-            "SELECT path, content_hash FROM memory WHERE project_id = @p AND checkout_id = @c AND presence = 'live'"
-            " AND path = ANY(?::text[])"
+            "SELECT path, content_hash, redactions FROM memory LEFT JOIN document ON document.project_id = @p"
+            " AND document.checkout_id = @c AND memory_id = id"
+            " WHERE memory.project_id = @p AND memory.checkout_id = @c AND presence = 'live' AND path = ANY(?::text[])"
         )
         with self._database.reading(own=True) as connection:
-            present = dict(fetch(connection, sql, (list(bases),)))
+            rows = fetch(connection, sql, (list(bases),))
+        present = {path: hash_ for path, hash_, _ in rows}
         for path, base in bases.items():
             if present.get(path) != base:
                 raise Outdated(f"{path} was changed by somebody else at the same moment", hint="try again")
-
-    def redacted(self, paths: Collection[str]) -> dict[str, int]:
-        sql = (
-            "SELECT path, redactions FROM memory JOIN document ON document.project_id = @p"
-            " AND document.checkout_id = @c AND memory_id = id"
-            " WHERE memory.project_id = @p AND memory.checkout_id = @c AND presence = 'live'"
-            " AND redactions > 0 AND path = ANY(?::text[])"
-        )
-        with self._database.reading(own=True) as connection:
-            return dict(fetch(connection, sql, (list(paths),)))
+        return {path: count for path, _, count in rows if count}
 
     def keep_redactions(self, counts: Mapping[str, int]) -> None:
         with self._database.writing() as connection:
