@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from dataclasses import field
 from datetime import UTC, datetime, timedelta, timezone
@@ -88,6 +89,13 @@ def test_what_nobody_foresaw_has_a_code_too() -> None:
     assert shown["code"] == SpecKitMemoryError.code
     assert "KeyError" in shown["message"]
     assert shown["hint"]
+
+
+def test_a_refusal_of_the_system_that_no_verb_foresaw_says_whom_to_ask_for_access() -> None:
+    shown = error(PermissionError(errno.EACCES, "Permission denied", "/home/ann/.local/share"))
+    assert shown["code"] == "E011"
+    assert shown["message"] == "Permission denied: /home/ann/.local/share"
+    assert "HOME" in shown["hint"]
 
 
 def test_every_error_of_the_package_is_shown_with_its_code() -> None:

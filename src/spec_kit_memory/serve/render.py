@@ -24,9 +24,12 @@ __all__ = ["camel", "compact", "envelope", "error", "value"]
 
 # System errors that can occur anywhere, even while a module is imported, so no other module handles them.
 _OPEN_FILES = "Close other programs or raise the limit of open files, then try again."
+_ACCESS = "Give yourself access to it, or set HOME to your own folder if it is another user's, then try again."
 _SYSTEM = {
     errno.EMFILE: _OPEN_FILES,
     errno.ENFILE: _OPEN_FILES,
+    errno.EACCES: _ACCESS,
+    errno.EPERM: _ACCESS,
     errno.ENOSPC: "Free some disk space, then try again.",
     errno.EROFS: "The disk is read-only: mount it for writing.",
     errno.EIO: "The disk failed: look at the system's log, and copy what you can.",
