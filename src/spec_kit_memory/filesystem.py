@@ -18,6 +18,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import shutil
 import stat
 import sys
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 TEMPORARY = ".skm.tmp"  # suffix of our own temporary files
+LEAST_SPACE = 256 * 1024  # bytes; a disk with less counts as full, because a log and its index need more
 
 _BINARY = getattr(os, "O_BINARY", 0)
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -302,6 +304,17 @@ def is_writable(place: Place) -> bool:
     """May this user write the file?"""
     with _spot(place) as spot:
         return os.access(spot.name, os.W_OK, dir_fd=spot.handle)
+
+
+def refusal(folder: Path) -> int:
+    """The errno with which the disk of this folder refuses every write; 0 if it does not, as far as is known."""
+    if not hasattr(os, "statvfs"):
+        return 0 if shutil.disk_usage(folder).free >= LEAST_SPACE else errno.ENOSPC
+    facts = os.statvfs(folder)
+    if facts.f_flag & os.ST_RDONLY:
+        return errno.EROFS
+    has_room = facts.f_bavail * facts.f_frsize >= LEAST_SPACE and (facts.f_favail or not facts.f_files)
+    return 0 if has_room else errno.ENOSPC
 
 
 def open_reading(place: Place) -> int:

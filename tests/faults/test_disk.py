@@ -57,6 +57,10 @@ def test_a_full_disk_still_answers_and_writes_once_there_is_room(disk: Path) -> 
             assert answer.titles[0] == f"Note {number}"
             assert not server.call("memory_load", memoryId=number + 1).is_error
         assert not server.call("memory_match_triggers", prompt="zebra", sessionId="s").is_error
+        looked = server.call("memory_health").data
+        assert [problem["check"] for problem in looked["problems"] if not problem.get("notice")] == ["disk space"]
+        assert "full" in looked["checks"]["disk space"]
+        assert not looked["healthy"]
         validated = server.call("memory_validate", id=1, wasUseful=True)
         assert not validated.is_error or "space" in validated.hint
         filler.unlink()
@@ -108,7 +112,6 @@ READS: tuple[tuple[str, ...], ...] = (
     ("ledger", "verify"),
     ("why", "1"),
     ("checkpoint", "list"),
-    ("health",),
 )
 WRITES: tuple[tuple[str, ...], ...] = (
     ("validate", "1", "--was-useful"),
@@ -140,6 +143,9 @@ def test_a_full_disk_without_a_server_is_read_and_a_write_says_that_it_is_full(d
     for command in READS:
         done = skm(root, *command)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
+    looked = skm(root, "health")
+    assert looked.returncode == 1
+    assert "the disk is full (files, index)" in " ".join(looked.stdout.split())
     assert "Note 3" in skm(root, "search", "zebra3").stdout
     assert "Okapi" in skm(root, "search", "okapi").stdout
     for command in WRITES:
@@ -210,6 +216,9 @@ def test_a_server_started_on_a_read_only_disk_searches(disk: Path) -> None:
         for number in range(8):
             assert server.search(f"zebra{number}", sessionId="s").titles[0] == f"Note {number}"
             assert not server.call("memory_load", memoryId=1).is_error
+        looked = server.call("memory_health").data
+        assert "can only be read" in looked["checks"]["read-only disk"]
+        assert looked["healthy"]
         refused = server.call("memory_save", specFolder="001-core", **SAVE)
         assert refused.code == "E011"
         assert "read-only" in refused.hint

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 
+from spec_kit_memory import filesystem
 from spec_kit_memory.advice import Advice, Text, advise, finding, outcome
 from spec_kit_memory.answers import EmbeddingStats, FolderStats, HealthAnswer, LinkStats, Problem, StatsAnswer
 from spec_kit_memory.core import decay, operation, tiers
@@ -114,8 +117,8 @@ def _folder(runtime: Runtime, name: str, group: list[Tally], most: int) -> Folde
 
 def health(runtime: Runtime, request: HealthRequest) -> HealthAnswer:
     """Healthy means: files and index agree now, no vector is missing, the model can be loaded, checkpoints can be
-    read, links have their targets. On a large index a plain call checks what it can in a moment and names the checks
-    that are unfinished; `full` and `repair` check everything."""
+    read, links have their targets, and there is room to write. On a large index a plain call checks what it can in a
+    moment and names the checks that are unfinished; `full` and `repair` check everything."""
     repair = request.repair
     repaired = _repaired(runtime) if repair else {}
     whole = repair or request.full
@@ -133,6 +136,7 @@ def health(runtime: Runtime, request: HealthRequest) -> HealthAnswer:
         *_in_files(runtime, unfinished, whole=whole),
         *_in_vectors(runtime),
         *_at_hand(runtime, unfinished, whole=whole),
+        *_disks(runtime),
     )
     for checked in every_check:
         name, messages = checked.check, checked.messages
@@ -215,7 +219,7 @@ def _spec_links(runtime: Runtime) -> list[Text]:
 
 
 # Reported, but not a fault of the index.
-_NOTICES = {"file warnings", "held back", "general triggers", "gone code", "sessions", "locks"}
+_NOTICES = {"file warnings", "held back", "general triggers", "gone code", "sessions", "locks", "read-only disk"}
 # The checks that a repair can fix; the others need a person, a file or a provider.
 _MENDABLE = {
     "files",
@@ -251,6 +255,8 @@ _HINTS: Mapping[str, Text] = {
     "links": advise("repair-links"),
     "link targets": advise("repair-link-targets"),
     "sessions": advise("repair-sessions"),
+    "disk space": "free some space, then try again: no restart is needed",
+    "read-only disk": "mount it for writing if something is to be saved",
     "text index": advise("repair-text"),
     "vectors": advise("repair-vectors"),
     "documents": advise("repair-documents"),
@@ -380,6 +386,21 @@ def _without_vectors(memories: int, passages: int, cause: Text) -> Advice:
     if cause:
         return finding("memories-without-vectors-why", count=memories, passages=passages, cause=cause)
     return finding("memories-without-vectors", count=memories, passages=passages)
+
+
+def _disks(runtime: Runtime) -> Iterator[_Checked]:
+    """Can files and index be written? A disk may be read-only on purpose, but not full."""
+    settings = runtime.settings
+    places = {} if runtime.accepts else {"files": settings.root}
+    if not settings.on_server:
+        places["index"] = settings.index_path.parent
+    refusals: dict[int, list[str]] = {}
+    for name, folder in places.items():
+        with suppress(OSError):  # whoever reads it says why it cannot
+            refusals.setdefault(filesystem.refusal(folder), []).append(name)
+    full, fixed = (tuple(refusals.get(code, ())) for code in (errno.ENOSPC, errno.EROFS))
+    yield _Checked("disk space", [finding("disk-full", what=full)] if full else ())
+    yield _Checked("read-only disk", [finding("disk-read-only", what=fixed)] if fixed else ())
 
 
 def _at_hand(runtime: Runtime, unfinished: list[str], *, whole: bool) -> Iterator[_Checked]:

@@ -21,7 +21,8 @@ _WORDS = tuple(
         (
             r"@aliases\b",
             "(SELECT coalesce(json_agg(path ORDER BY path), '[]')::text FROM (SELECT path FROM alias"
-            f" WHERE alias.project_id = @p AND memory_id = memory.id ORDER BY path LIMIT {MOST_ALIASES}) AS named)",
+            " WHERE alias.project_id = @p AND alias.checkout_id = memory.checkout_id AND memory_id = memory.id"
+            f" ORDER BY path LIMIT {MOST_ALIASES}) AS named)",
         ),
     )
 )

@@ -370,8 +370,8 @@ def _is_named(connection: Connection, memory_id: int, path: str) -> bool:
     """Is it one of the aliases that are part of the memory? The others are only known to scans: each change of a memory
     records all its aliases, so that thousands of copies would take gigabytes."""
     earlier = connection.execute(
-        "SELECT count(*) FROM (SELECT path FROM alias WHERE alias.project_id = @p AND memory_id = ? AND path < ?"
-        f" ORDER BY path LIMIT {MOST_ALIASES}) AS earlier",
+        "SELECT count(*) FROM (SELECT path FROM alias WHERE alias.project_id = @p AND @here AND memory_id = ?"
+        f" AND path < ? ORDER BY path LIMIT {MOST_ALIASES}) AS earlier",
         (memory_id, path),
     ).get
     return bool(earlier < MOST_ALIASES)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import apsw
 
+from spec_kit_memory import filesystem
 from spec_kit_memory.advice import Text, advise
 from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable, SpecKitMemoryError
 from spec_kit_memory.index import rows
@@ -21,7 +22,6 @@ _INVALID_VALUE_ERRORS = (ValueError, TypeError, LookupError, ArithmeticError, Re
 _OF_ARGUMENTS = (UnicodeEncodeError, OverflowError)  # caused by a caller's values that SQLite cannot store
 # Sharing a file between processes needs space and rights in its folder; without them it can still be read.
 CANNOT_BE_SHARED = (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)
-_LITTLE = 256 * 1024  # bytes; a disk with less free space counts as full, because a log and its index need more
 
 
 def damaged(where: Path | str, reason: object) -> DatabaseCorrupt:
@@ -97,7 +97,7 @@ def _errno_of(error: BaseException, path: Path) -> int:
         os.close(os.open(os.devnull, os.O_RDONLY))
         if path.is_dir():
             return errno.EISDIR
-        if shutil.disk_usage(path.parent).free < _LITTLE:
+        if shutil.disk_usage(path.parent).free < filesystem.LEAST_SPACE:
             return errno.ENOSPC
         if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.R_OK)):
             return errno.EACCES

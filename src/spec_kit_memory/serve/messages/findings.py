@@ -24,6 +24,8 @@ FINDINGS: Mapping[str, str] = {
     "file-problem": "{path}: {problem}",
     "line-problem": "{path}:{line}: {problem}",
     "on-line": "{problem} (line {line})",
+    "disk-full": "the disk is full ({what}): nothing can be saved or changed",
+    "disk-read-only": "the disk can only be read ({what}): nothing can be saved or changed",
     "bad-file": "{error} {path}: {problem}",
     "changes-not-in-git": "{count:change is|changes are} not in git yet",
     "memories-expired": "{count:memory|memories} expired, {ids}: search leaves {count!o} out",
