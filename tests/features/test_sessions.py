@@ -355,6 +355,8 @@ def test_a_session_begins_anew_though_another_process_is_writing(
     caplog.set_level(logging.INFO, logger="spec_kit_memory.features.sessions")
     logging.getLogger("spec_kit_memory.features.sessions").addHandler(handler)
     try:
+        workspace.search("oauth", session_id="t")
+        assert "for more than 0.5 seconds" in caplog.text, "it says how long it has waited"
         workspace.session("s", anew=True)
     finally:
         logging.getLogger("spec_kit_memory.features.sessions").removeHandler(handler)

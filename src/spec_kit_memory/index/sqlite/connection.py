@@ -578,7 +578,7 @@ class Database:
         self._ensure_current()
         seconds = min(self.busy_seconds, ASIDE_SECONDS) if aside or self._hurried else self.busy_seconds
         deadline = time.monotonic() + seconds
-        with self._alone(seconds), self.translated():
+        with self._alone(seconds), self.translated(waited_seconds=seconds):
             connection = self._begun(deadline, aside=aside)
             try:
                 yield connection
@@ -738,14 +738,15 @@ class Database:
     # --- errors
 
     @contextmanager
-    def translated(self) -> Iterator[None]:
+    def translated(self, *, waited_seconds: float | None = None) -> Iterator[None]:
         try:
             yield
         except failures.FOREIGN as error:
-            raise self._as_ours(error) from error
+            raise self._as_ours(error, waited_seconds=waited_seconds) from error
 
-    def _as_ours(self, error: BaseException) -> SpecKitMemoryError:
-        return failures.as_ours(error, self.path, busy_seconds=self.busy_seconds)
+    def _as_ours(self, error: BaseException, *, waited_seconds: float | None = None) -> SpecKitMemoryError:
+        waited = self.busy_seconds if waited_seconds is None else waited_seconds
+        return failures.as_ours(error, self.path, busy_seconds=waited)
 
 
 def _inode(name: str) -> int:
