@@ -121,15 +121,21 @@ def test_a_planted_fault_is_found_and_mended(workspace: Workspace, place: Place,
 @pytest.mark.parametrize(
     "statement",
     [
+        "DELETE FROM link WHERE origin = 'file'",
         "DELETE FROM link WHERE origin = 'spec'",
+        "UPDATE link SET strength = 0.1 WHERE origin = 'file'",
         "UPDATE link SET strength = 0.1 WHERE origin = 'spec'",
+        "UPDATE link SET relation = 'contradicts' WHERE origin = 'file'",
         "UPDATE link SET relation = 'contradicts' WHERE origin = 'spec'",
-        "UPDATE link SET source_id = target_id, target_id = source_id WHERE origin = 'spec'",
+        "UPDATE link SET origin = 'file' WHERE origin = 'spec'",
+        "UPDATE link SET source_id = target_id, target_id = source_id WHERE origin <> 'hand'",
         "INSERT INTO link (source_id, target_id, relation, strength, evidence, origin)"
         " VALUES (1, 2, 'contradicts', 1, '', 'spec')",
+        "INSERT INTO link (source_id, target_id, relation, strength, evidence, origin)"
+        " VALUES (1, 2, 'contradicts', 1, '', 'file')",
     ],
 )
-def test_links_of_spec_documents_are_compared_with_the_documents(place: Place, statement: str) -> None:
+def test_derived_links_are_compared_with_what_they_follow_from(place: Place, statement: str) -> None:
     place.memory("tokens", TOKENS)
     place.memory("broker", BROKER)
     place.memory(

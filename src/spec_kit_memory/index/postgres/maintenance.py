@@ -31,6 +31,7 @@ from spec_kit_memory.index.sql.repair import (
     Recorded,
     Repairs,
     ledger_end,
+    links_out_of_step,
     old_sessions,
 )
 
@@ -74,6 +75,7 @@ class Care(Repairs):
         if not quick:
             with self._shared.database.apart() as connection:
                 faults["record"] = [*record_check.check(Recorded(connection))]
+                faults["links"] += links_out_of_step(connection)
         if self._scope is None:
             return faults
         # Counts would tell a scope about memories that it may not see.

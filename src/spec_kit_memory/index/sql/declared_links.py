@@ -349,3 +349,46 @@ def _front_matter_key(claim: Claim) -> str:
     if claim.inward:
         return f"{claim.relation}_by"
     return "related_to" if (claim.relation, claim.strength) == ("supports", 0.5) else claim.relation
+
+
+# --- whether all links follow
+
+
+def out_of_step(connection: Connection) -> tuple[list[int], list[int]]:
+    """The claimants that lack a link, and the links that no claim asks for, or not with that strength.
+
+    Only links between live memories are compared: the others are looked at again when their memories come back.
+    """
+    live = {id_ for (id_,) in fetch(connection, "SELECT id FROM memory WHERE project_id = @p AND presence = 'live'")}
+    claims = [claim for row in fetch(connection, _CLAIMS.format("true")) if (claim := Claim(*row)).claimant in live]
+    targets = LinkTargets(connection, changed=set())
+    targets.look_up(claims)
+    wanted: dict[_Key, set[float]] = {}
+    claimants: dict[_Key, int] = {}
+    for claim in claims:
+        memory = targets.meant(claim)
+        if memory is not None and memory.is_live:
+            wanted.setdefault(key := claim.key(memory.id), set()).add(claim.strength)
+            claimants[key] = claim.claimant
+    sql = (
+        "SELECT id, source_id, target_id, relation, strength, origin FROM link WHERE link.project_id = @p AND @own_link"
+    )
+    links = [row for row in fetch(connection, sql) if {row[1], row[2]} <= live]
+    stored_keys = {(source, target, relation) for _, source, target, relation, *_ in links}
+    lacking = {claimant for key, claimant in claimants.items() if key not in stored_keys}
+    wrong = [
+        id_
+        for id_, source, target, relation, strength, origin in links
+        if origin == Origin.FILE and strength not in wanted.get((source, target, relation), ())
+    ]
+    return sorted(lacking), wrong
+
+
+def put_in_step(connection: Connection) -> int:
+    """Make the links those that the claims ask for; returns how many claimants and links were out of step."""
+    lacking, wrong = out_of_step(connection)
+    if wrong:
+        connection.drop_links(wrong)
+    for claimant in out_of_step(connection)[0] if wrong else lacking:
+        claims_changed(connection, claimant)
+    return len(lacking) + len(wrong)

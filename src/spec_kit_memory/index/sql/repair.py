@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from spec_kit_memory.advice import Advice, Text, finding
 from spec_kit_memory.core.memory import Attributes, Change, Link, Memory, Origin
 from spec_kit_memory.index import record_check, rows
+from spec_kit_memory.index.sql import declared_links
 from spec_kit_memory.index.sql.dialect import Connection, fetch, first
 from spec_kit_memory.index.sql.documents import effective
 from spec_kit_memory.index.sql.recorder import Recorder, load
@@ -74,6 +75,7 @@ class Repairs(Statistics, Checkpoints):
             mended = {"text index": self._index_again(connection, recorder)}
             for name, table, key, sql in self._deletions:
                 mended[name] = mended.get(name, 0) + _delete(connection, table, key, sql)
+            mended["links"] += declared_links.put_in_step(connection)
             mended["vectors"] += _mend_vectors(connection)
             mended["sessions"] = _count_old_sessions(connection, change.at)
             connection.execute("DELETE FROM session WHERE project_id = @p AND seen_at < ?", (_limit(change.at),))
@@ -82,6 +84,16 @@ class Repairs(Statistics, Checkpoints):
                 connection.execute("UPDATE memory SET changed = ? WHERE project_id = @p", (recorder.generation,))
                 connection.raised("epoch")
             return {name: count for name, count in mended.items() if count}
+
+
+def links_out_of_step(connection: Connection) -> list[Text]:
+    """Are the links of front matter those that the files declare?"""
+    lacking, wrong = declared_links.out_of_step(connection)
+    return [
+        finding(code, count=count)
+        for code, count in (("declared-links-missing", len(lacking)), ("links-undeclared", len(wrong)))
+        if count
+    ]
 
 
 def old_sessions(connection: Connection, now: datetime) -> list[Advice]:

@@ -33,6 +33,7 @@ from spec_kit_memory.index.sql.repair import (
     Recorded,
     Repairs,
     ledger_end,
+    links_out_of_step,
     old_sessions,
 )
 from spec_kit_memory.index.sqlite.connection import Connection, Database
@@ -114,6 +115,7 @@ class Care(Repairs):
                 faults["record"] = [] if faults["integrity"] else [*record_check.check(Recorded(fresh))]
         with self._database.reading() as connection:
             _count(connection, watch, faults, _SLOW_FAULTS)
+            faults["links"] += [] if quick or faults["integrity"] else links_out_of_step(connection)
         if not watch.endless:
             with self._database.apart() as fresh:
                 faults["integrity"] += integrity_of(_made_again(fresh), fresh, watch)

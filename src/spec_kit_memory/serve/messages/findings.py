@@ -44,6 +44,10 @@ FINDINGS: Mapping[str, str] = {
     "check-failed": "{check}: something is wrong",
     "table-unreadable": "cannot be read: {problem}",
     "sessions-old": "{count:session was|sessions were} last used more than {days} days ago",
+    "declared-links-missing": (
+        "{count:memory lacks a link that its|memories lack links that their} front matter declares"
+    ),
+    "links-undeclared": "{count:link differs|links differ} from what front matter declares",
     "spec-links-differ": "{count:link|links} of spec documents missing or wrong",
     "links-without-end": "{count:link has|links have} lost an end",
     "memories-without-document": (
