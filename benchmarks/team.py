@@ -12,6 +12,7 @@ import argparse
 import hashlib
 import hmac
 import json
+import os
 import random
 import re
 import shutil
@@ -54,6 +55,10 @@ class Replicas:
         self._url, self._folder = url, folder
         self._ports = [postgres_server.free_port() for _ in range(count)]
         self._running = [self._start(number) for number in range(count)]
+
+    @property
+    def pids(self) -> list[int]:
+        return [process.pid for process in self._running]
 
     @property
     def addresses(self) -> list[str]:
@@ -175,10 +180,11 @@ def _soak(
     people = _people(database, list(remotes), apart=kills)
     chance, killed = random.Random(seed), Counter[str]()
     running = Replicas(server.url(), folder, count=replicas)
-    pushed, asking, opening = 0, None, list[float]()
+    pushed, asking, opening, used = 0, None, list[float](), dict[str, float]()
     try:
         running.wait()
         opening = [] if kills else _opened(running.addresses, people, list(remotes))
+        before = _processor(running, server)
         told = {"addresses": running.addresses, "people": people, "projects": list(remotes)}
         asking = Agents(told, folder, processes=replicas, agents=agents, seed=seed)
         until = time.monotonic() + seconds
@@ -200,6 +206,8 @@ def _soak(
                     pushed += 1
                     remotes[name].commit({f"memory/person-{pushed}.md": f"# Person\n\n{name}person{pushed}.\n"})
                     _call_hook(chance.choice(running.addresses), name, secrets[name])
+        after = _processor(running, server)
+        used = {} if kills else {name: after[name] - before[name] for name in after}
     finally:
         if asking is not None:
             asking.end()
@@ -222,6 +230,7 @@ def _soak(
         "refused": dict(Counter(f"{line['of']} {line['code']}" for line in lines if line["kind"] == "refused")),
         "milliseconds": {kind: _percentiles(lines, kind) for kind in ("save", "search", "update", "delete")},
         "first search": _shares(opening),
+        "seconds of processor": used,
         "operations in git": sum(len(remote.operations()) for remote in remotes.values()),
     }
 
@@ -237,6 +246,23 @@ def _opened(addresses: Sequence[str], people: dict[str, dict[str, Any]], names: 
             taken.append((time.perf_counter() - started) * 1000)
         agent.close()
     return sorted(taken)
+
+
+def _processor(running: Replicas, server: Server) -> dict[str, float]:
+    """The seconds of processor time so far, of the replicas, of the git that they ran, and of PostgreSQL; on Linux."""
+    rows: dict[int, list[int]] = {}
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended
+            fields = place.read_text(encoding="utf-8").rpartition(")")[2].split()
+            rows[int(place.parent.name)] = [int(fields[number]) for number in (1, 11, 12, 13, 14)]
+    second = os.sysconf("SC_CLK_TCK")
+    replicas = [rows[pid] for pid in running.pids if pid in rows]
+    servers = [row for pid, row in rows.items() if server.pid in (pid, row[0])]
+    return {
+        "replica": sum(row[1] + row[2] for row in replicas) / second,
+        "git": sum(row[3] + row[4] for row in replicas) / second,
+        "PostgreSQL": sum(sum(row[1:]) for row in servers) / second,
+    }
 
 
 def _call_hook(address: str, name: str, secret: str) -> None:
@@ -344,15 +370,20 @@ def _shares(times: Sequence[float]) -> dict[str, float]:
 def growth(seconds: float) -> list[str]:
     """A table as the docs have it; what was wrong is returned."""
     faults: list[str] = []
-    print("| projects | agents | calls per second | save p50, p95 | search p50, p95 | update p50, p95 | first search |")
-    print("|---|---|---|---|---|---|---|")
+    print(
+        "| projects | agents | calls per second | save p50, p95 | search p50, p95 | update p50, p95 | first search |"
+        " processor per call: replica, git, PostgreSQL |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
     for projects, agents in ((1, 1), (10, 1), (100, 1), (1, 8), (1, 32)):
         report = soak(seconds=seconds, replicas=1, agents=agents, projects=projects, kills=False)
         faults += report["faults"]
         times = [report["milliseconds"][kind] for kind in ("save", "search", "update")] + [report["first search"]]
         cells = [f"{item['p50']:.0f}, {item['p95']:.0f} ms" if item else "-" for item in times]
-        done = sum(report["acknowledged"].values()) / report["seconds"]
-        print(f"| {projects} | {agents} | {done:.0f} | {' | '.join(cells)} |", flush=True)
+        calls = sum(report["acknowledged"].values())
+        used = [f"{seconds / calls * 1000:.0f}" for seconds in report["seconds of processor"].values()]
+        cells.append(f"{', '.join(used)} ms")
+        print(f"| {projects} | {agents} | {calls / report['seconds']:.0f} | {' | '.join(cells)} |", flush=True)
     return faults
 
 
