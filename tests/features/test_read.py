@@ -190,11 +190,28 @@ def test_a_number_of_lines_beside_the_first_is_a_count_and_a_range_beside_it_is_
         ("memory/token.md", "did you mean specs/001-core/memory/tokens.md?"),
         ("tokens", "did you mean specs/001-core/memory/tokens.md?"),
         ("TOKENS.MD", "did you mean specs/001-core/memory/tokens.md?"),
-        ("docs/weather-report.md", "`search('weather report')` gives the paths of memories"),
+        ("docs/weather-report.md", "`search('weather report')` gives ids and paths of memories"),
     ],
 )
 def test_a_path_that_is_no_memorys_is_answered_with_a_near_one_or_a_search(place: Place, path: str, hint: str) -> None:
     place.memory("tokens", "# Tokens\n\nThey live fifteen minutes.")
     with pytest.raises(MemoryNotFound) as refused:
         place.open().get(path)
+    assert refused.value.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("folder", "hint"),
+    [
+        ("001-cor", "did you mean 001-core?"),
+        ("the token lifetime", "`search('the token lifetime')` gives ids and paths of memories"),
+        ("memory/token.md", "did you mean specs/001-core/memory/tokens.md?"),
+    ],
+)
+def test_a_title_or_a_path_in_place_of_a_folder_is_answered_with_what_finds_it(
+    place: Place, folder: str, hint: str
+) -> None:
+    place.memory("tokens", "# Tokens\n\nThey live fifteen minutes.")
+    with pytest.raises(MemoryNotFound) as refused:
+        place.open().load(spec_folder=folder)
     assert refused.value.hint == hint

@@ -19,7 +19,7 @@ from spec_kit_memory.answers import Card, GetAnswer, ListAnswer, LoadAnswer
 from spec_kit_memory.core import decay, long_lines, markdown, tokens
 from spec_kit_memory.core.citations import Code
 from spec_kit_memory.core.folders import clean_folder
-from spec_kit_memory.core.memory import Filter, Memory, Presence, Source, State, Tier
+from spec_kit_memory.core.memory import Filter, Memory, Presence, Source, State, Tier, is_text_name
 from spec_kit_memory.core.wording import close_names
 from spec_kit_memory.errors import AnchorNotFound, BadParameter, MemoryNotFound, OutOfRange
 from spec_kit_memory.features import freshness, remarks, sessions
@@ -96,7 +96,13 @@ def _target(runtime: Runtime, request: LoadRequest) -> Memory:
     if at_path is not None:  # a path, as other answers show it, in place of a folder
         return at_path
     if not memories:
-        raise MemoryNotFound(f"spec folder {folder} has no memories", hint=runtime.folder_suggestions(folder))
+        given = request.spec_folder or ""
+        if is_text_name(given):
+            raise _no_memory_at(runtime, given, freshness.stored_path(runtime, given))
+        hint = runtime.folder_suggestions(folder)
+        if hint.code == "list-folders" and " " in given.strip():  # rather a title than the name of a folder
+            hint = advise("find-paths", query=given.strip())
+        raise MemoryNotFound(f"spec folder {folder} has no memories", hint=hint)
     if request.anchor_id and not _has(runtime, memories[0], request.anchor_id):
         return _newest_with(runtime, folder, request.anchor_id)
     return memories[0]

@@ -84,7 +84,7 @@ TABLE: Mapping[str, Words] = {
     "neighbouring-states": _alike("ask for one, or use `min_state`"),
     # --- read and list
     "read-on": _alike("continue with `get({path}, {lines})`"),
-    "find-paths": _alike("`search({query})` gives the paths of memories"),
+    "find-paths": _alike("`search({query})` gives ids and paths of memories"),
     "list-ids": _alike("`list()` shows the ids"),
     "read-merged": _alike("`load({id})` reads it", page="its text is now part of memory {id}"),
     "list-memories": _alike("list them with `list()`"),
