@@ -151,6 +151,26 @@ def test_one_saved_memory_is_embedded_without_waiting_for_the_rest(store: Index,
     assert work
 
 
+def test_whoever_changes_a_long_memory_waits_for_its_beginning_only(
+    store: Index, settings: Settings, write: Callable[..., Path]
+) -> None:
+    write(
+        "memory/long.md", "".join(f"## Part {n}\n\n" + f"Sentence {n} about tokens. " * 40 + "\n\n" for n in range(200))
+    )
+    Sync(store, settings, now=lambda: NOW).scan()
+    (memory,) = (memory for memory in store.documents.find() if memory.path == "memory/long.md")
+    passages = len(store.documents.passages(memory_ids=[memory.id]))
+    assert passages > 2 * BATCH
+    embedder = Recording()
+    assert embed_memory(store, embedder, memory.id).embedded == BATCH
+    assert store.documents.get(memory.id).vector_status is VectorStatus.PENDING
+    assert embed_memory(store, embedder, memory.id).embedded == BATCH
+    texts = [text for batch in embedder.asked for text in batch]
+    assert len(set(texts)) == len(texts), "a text was embedded twice"
+    assert embed_pending(store, embedder, settings=settings).stopped == ""
+    assert store.documents.get(memory.id).vector_status is VectorStatus.SUCCESS
+
+
 def test_what_one_memory_embeds_is_what_a_scan_would(store: Index, settings: Settings) -> None:
     memory = store.documents.find()[0]
     expected = {item.embedded for item in store.vectors.work(1000) if item.memory_id == memory.id}

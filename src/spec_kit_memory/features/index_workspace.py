@@ -181,7 +181,7 @@ def embed_ahead(runtime: Runtime, passages: Sequence[Passage]) -> Mapping[str, t
 
 
 def embed_memory(runtime: Runtime, memory_id: int) -> VectorStatus:
-    """Compute a memory's missing vectors now; if the provider fails, the background retries."""
+    """Compute a memory's missing vectors now; the background does what is left of a long one, or after a failure."""
     if _vector_status(runtime, memory_id) is VectorStatus.SUCCESS:
         return VectorStatus.SUCCESS
     embedder = runtime.meaning.embedder() if runtime.meaning.wanted else None
@@ -192,6 +192,7 @@ def embed_memory(runtime: Runtime, memory_id: int) -> VectorStatus:
             failure = error
         if failure is not None:
             runtime.meaning.failed(failure)
+        if _vector_status(runtime, memory_id) is not VectorStatus.SUCCESS:
             runtime.embed_soon()
     return _vector_status(runtime, memory_id)
 

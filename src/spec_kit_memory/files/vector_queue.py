@@ -7,7 +7,7 @@ set aside with its reason; a provider that is down ends the round, and every pro
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from spec_kit_memory.core import long_lines, tokens
@@ -242,7 +242,7 @@ def embed_ahead(store: Index, embedder: Embedder, passages: Sequence[Passage]) -
 
 
 def embed_memory(store: Index, embedder: Embedder, memory_id: int) -> Embedded:
-    """Embed one memory now, so that a saved file does not wait for a backlog."""
+    """Embed one memory now, so that a saved file does not wait for a backlog; of a long one only the beginning."""
     done = Embedded()
     store.vectors.use_model(embedder.name, embedder.dimensions, embedder.weights_hash)
     if store.documents.get(memory_id).vector_status is VectorStatus.SUCCESS:
@@ -255,10 +255,15 @@ def embed_memory(store: Index, embedder: Embedder, memory_id: int) -> Embedded:
         for passage in store.documents.passages(memory_ids=[memory_id])
     }
     try:
-        for batch in _batches(list(work.values())):
+        for batch in _batches(_some_missing(store, work) if len(work) > BATCH else list(work.values())):
             _embed(store, embedder, batch, done)
     except ProviderUnavailable as error:
         done.stopped, done.failure = f"{error.code} {error.message}", error
     if work:
         store.vectors.failed(done.stopped or None)
     return done
+
+
+def _some_missing(store: Index, work: Mapping[str, VectorWork]) -> list[VectorWork]:
+    stored = {hash_ for hash_, _, _ in store.vectors.get(list(work))}
+    return [item for hash_, item in work.items() if hash_ not in stored][:BATCH]
