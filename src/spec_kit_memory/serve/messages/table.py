@@ -270,6 +270,8 @@ TABLE: Mapping[str, Words] = {
     "longer-phrase": _alike("give it a longer phrase with `update(ID, add_trigger_phrases=PHRASE)`"),
     "repair-pending": _alike("`index()` computes them now; a running server computes them by itself"),
     "repair-failed": _alike("fix the cause; `health(repair=True)` lets them be tried again"),
+    "free-space": _alike("free some space, then try again: no restart is needed"),
+    "mount-for-writing": _alike("mount it for writing if something is to be saved"),
     "repair-stale": _alike("`index()` takes them out; `health(repair=True)` does so too"),
     "repair-links": _alike("`health(repair=True)` removes those without an end and derives the others again"),
     "repair-sessions": _alike("`health(repair=True)` ends them"),
