@@ -520,6 +520,13 @@ def test_text_of_a_memory_cannot_steer_the_terminal() -> None:
         assert "\\x1b]0;gotcha\\x07" in drawn(answer, tty=tty)
 
 
+def test_text_of_a_memory_cannot_turn_the_direction_of_a_line() -> None:
+    turned = result(title="tokens\u202esnekot\u2066")
+    answer = answers.SearchAnswer(outcome="one", query="tokens", method="text", results=(turned,), total_found=1)
+    for tty in (False, True):
+        assert "\\u202esnekot\\u2066" in drawn(answer, tty=tty)
+
+
 class _Screen(io.StringIO):
     def isatty(self) -> bool:
         return True

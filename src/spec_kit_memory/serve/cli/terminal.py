@@ -1,7 +1,7 @@
 """How are blocks drawn? With rich on a terminal; as plain text in a pipe, where rich is never imported.
 
-Text of memories is untrusted: control characters, which could move the cursor or retitle the
-window, are printed as escapes.
+Text of memories is untrusted: control characters, which could move the cursor, retitle the
+window or turn the direction of a line, are printed as escapes.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from spec_kit_memory.serve.messages import for_person
 if TYPE_CHECKING:
     from rich.console import Console
 
+# Control characters, and those that turn the direction of what stands next to them.
+_STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 LINE_SECONDS = 20.0  # in a pipe, a line of progress is written that often
 VECTORS = "vectors"  # the stage in which vectors are made
 STYLES = {"title": "bold cyan", "dim": "dim", "good": "green", "bad": "red", "hint": "yellow", "": ""}
@@ -55,7 +57,7 @@ def _alternative(alternative: object) -> str:
 
 
 def harmless(text: str) -> str:
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda match: f"\\x{ord(match.group()):02x}", text)
+    return _STEERING.sub(lambda match: ascii(match.group())[1:-1], text)
 
 
 # --- plain -----------------------------------------------------------------------------------
