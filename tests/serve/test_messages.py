@@ -335,7 +335,6 @@ OTHER_SENTENCES = {
     "index/arrays/columns": "the message of a programming error",
     "index/arrays/feed": "the documentation of a type",
     "index/postgres/failures": "messages and hints of errors",
-    "index/sql/link_targets": "a list of columns",
     "index/sql/vectors": "the reason in an error",
     "index/sqlite/connection": "the reason in an error, and descriptions of states",
     "index/sqlite/failures": "messages and hints of errors",
