@@ -171,7 +171,12 @@ def first_answer(command: Sequence[str], folder: Path, *, bytecode: bool = True)
 
 
 def quiet() -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("SPEC_KIT_MEMORY_")}
+    """Nobody's settings, and bytecode is written: an installed program has it."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("SPEC_KIT_MEMORY_") and name != "PYTHONDONTWRITEBYTECODE"
+    }
     return kept | {"SPEC_KIT_MEMORY_USER_CONFIG": str(Path("no-such-file").absolute())}
 
 
