@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spec_kit_memory.core import front_matter
+from spec_kit_memory.core.front_edit import unite_front_matter
 from spec_kit_memory.core.markdown import edit_front_matter, parse
 from spec_kit_memory.core.memory import ContextType, LinkClaim, Relation, Tier
-from spec_kit_memory.errors import BadParameter, Invalid
+from spec_kit_memory.errors import BadParameter, Invalid, TooLarge
 
 FILE = (
     '\ufeff<!-- made by hand -->\r\n---\r\ntitle: "Old"   # keep me\r\n\r\n# a remark\r\n'
@@ -177,3 +179,21 @@ def test_what_was_written_is_read_back_and_the_rest_is_as_it_was(text: str, chan
 def test_the_same_change_twice_is_the_same_as_once(text: str, changes: dict[str, object]) -> None:
     once = edit_front_matter(text, changes)
     assert edit_front_matter(once, changes) == once
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["# Body\n", "---\ntitle: T\ntier: critical\n---\n# Body\n", "---\n{title: T, tier: critical}\n---\n# Body\n"],
+    ids=["without front matter", "by line", "on one line"],
+)
+@pytest.mark.parametrize("phrase", ["x" * front_matter.MAX_CHARACTERS, "[" * (front_matter.MAX_BRACKETS + 1)])
+def test_front_matter_that_would_not_be_read_is_not_written(text: str, phrase: str) -> None:
+    """Not even the tier and the title would be read from it."""
+    with pytest.raises(TooLarge, match="front matter would be too long"):
+        edit_front_matter(text, {"triggers": [phrase]})
+
+
+def test_nor_is_it_when_keys_of_another_text_are_added() -> None:
+    other = f"---\nmine: {'x' * (front_matter.MAX_CHARACTERS - 10)}\n---\n# Body\n"
+    with pytest.raises(TooLarge, match="front matter would be too long"):
+        unite_front_matter("---\ntier: critical\n---\n# Body\n", other)

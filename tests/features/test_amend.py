@@ -23,6 +23,7 @@ from spec_kit_memory.errors import (
     MemoryNotFound,
     MissingParameter,
     OutOfRange,
+    TooLarge,
 )
 from spec_kit_memory.files import disk
 from spec_kit_memory.workspace import Workspace
@@ -510,3 +511,16 @@ def test_a_delete_does_not_say_that_a_file_stays_which_is_gone(place: Place, del
     assert f"its file {card.path} was gone already" in answer.summary
     workspace.index()
     assert workspace.list().memories == (), "the text stays out under its new name"
+
+
+def test_phrases_that_would_make_the_metadata_unreadable_are_refused(place: Place) -> None:
+    """A rule with them would have neither its tier nor its title any more."""
+    place.memory("rule", "Deploy on Mondays.", title="Deploys", importance_tier="critical")
+    workspace = place.open()
+    memory_id = place.id_of(workspace, "rule")
+    before = place.root.joinpath("specs/001-core/memory/rule.md").read_bytes()
+    with pytest.raises(TooLarge, match="at most 64,000 are read"):
+        workspace.update(memory_id, add_trigger_phrases=[f"{number} {'x' * 1_900}" for number in range(40)])
+    card = workspace.examine(memory_id).memory
+    assert (card.title, card.tier, card.triggers) == ("Deploys", Tier.CRITICAL, ())
+    assert place.root.joinpath("specs/001-core/memory/rule.md").read_bytes() == before

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spec_kit_memory.core.memory import Presence, Relation, Tier
-from spec_kit_memory.errors import BadParameter, FileMissing, Invalid, MemoryNotFound
+from spec_kit_memory.errors import BadParameter, FileMissing, Invalid, MemoryNotFound, TooLarge
 from spec_kit_memory.settings import Isolation
 from spec_kit_memory.workspace import Workspace
 from tests.features.conftest import Place
@@ -481,3 +481,26 @@ def test_a_merge_into_a_memory_that_search_leaves_out_says_so(workspace: Workspa
     assert workspace.search("staging database backup", include_archived=True).results[0].id == archived
     workspace.undo()
     assert not any("archive" in str(advice) for advice in workspace.merge(archived, live).advice)
+
+
+def test_memories_with_more_metadata_than_is_read_of_one_file_are_not_merged(place: Place) -> None:
+    for name in ("fox", "owl"):
+        phrases = "".join(f"  - {name} {number} {'x' * 400}\n" for number in range(100))
+        front = f"---\ntitle: {name}\nimportance_tier: critical\ntrigger_phrases:\n{phrases}---\n"
+        place.write(f"specs/001-core/memory/{name}.md", f"{front}\nThe {name} hunts.\n")
+    workspace = place.open()
+    with pytest.raises(TooLarge, match="at most 64,000 are read"):
+        workspace.merge(1, 2)
+    cards = [workspace.examine(memory_id).memory for memory_id in (1, 2)]
+    assert [(card.title, card.tier, len(card.triggers)) for card in cards] == [
+        ("fox", Tier.CRITICAL, 100),
+        ("owl", Tier.CRITICAL, 100),
+    ]
+
+
+@pytest.mark.parametrize("field", ["triggerPhrases", "links"])
+def test_a_save_whose_metadata_would_not_be_read_is_refused(place: Place, workspace: Workspace, field: str) -> None:
+    names = [f"{number} {'x' * 400}" for number in range(200)]
+    with pytest.raises(TooLarge, match="at most 64,000 are read"):
+        save(workspace, changed(**{field: {"caused_by": names} if field == "links" else names}))
+    assert not list(place.root.glob("specs/001-x/memory/*.md"))

@@ -14,7 +14,7 @@ from spec_kit_memory.core.front_matter import KEYS, FrontBlock, canonical
 from spec_kit_memory.core.memory import DocumentWarning, LinkClaim, Relation
 from spec_kit_memory.core.structure import metadata_fence, scan
 from spec_kit_memory.core.text_encoding import split_mark
-from spec_kit_memory.errors import BadParameter, Invalid
+from spec_kit_memory.errors import BadParameter, Invalid, TooLarge
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*")
@@ -56,7 +56,7 @@ def edit_front_matter(text: str, changes: Mapping[str, object]) -> str:
     if removed:
         _remove_from_metadata(lines, bare, removed, body_first_line=block.body_first_line if block else 1)
     if block is None:
-        return mark + _created(new_values, end) + "".join(lines)
+        return mark + "".join([*_created(new_values, end), *lines])
     inside = lines[block.first_line - 1 : block.last_line]
     lines[block.first_line - 1 : block.last_line] = _edited(inside, new_values, end=end, block=block)
     return mark + "".join(lines)
@@ -147,14 +147,15 @@ def _with_own_keys(text: str, merged_values: Mapping[str, Any], added: Sequence[
     end = _line_end(lines)
     block = front_matter.locate([line.rstrip("\r\n") for line in lines])
     if block is None:
-        return mark + "".join([f"---{end}", *(line + end for line in added), f"---{end}", *lines])
+        new = _readable([line + end for line in added])
+        return mark + "".join([f"---{end}", *new, f"---{end}", *lines])
     inside = lines[block.first_line - 1 : block.last_line]
     new = _edited(inside, merged_values, end=end, block=block) if merged_values else list(inside)
     if added and _entries(new) is None:
         new = _rewritten(new, {}, end=end)
     entries = _entries(new)
     indent = " " * (entries[0].indent if entries else 0)
-    lines[block.first_line - 1 : block.last_line] = [*new, *(indent + line + end for line in added)]
+    lines[block.first_line - 1 : block.last_line] = _readable([*new, *(indent + line + end for line in added)])
     return mark + "".join(lines)
 
 
@@ -200,14 +201,14 @@ def _line_end(lines: Sequence[str]) -> str:
     return first[len(first.rstrip("\r\n")) :] or "\n"
 
 
-def _created(new_values: Mapping[str, Any], end: str) -> str:
+def _created(new_values: Mapping[str, Any], end: str) -> list[str]:
     new = [
         line + end
         for name, value in new_values.items()
         if value is not None
         for line in _written(_spelling(name), value)
     ]
-    return "".join([f"---{end}", *new, f"---{end}"]) if new else ""
+    return [f"---{end}", *_readable(new), f"---{end}"] if new else []
 
 
 def _edited(inside: list[str], new_values: Mapping[str, Any], *, end: str, block: FrontBlock) -> list[str]:
@@ -223,7 +224,16 @@ def _edited(inside: list[str], new_values: Mapping[str, Any], *, end: str, block
         new = _by_line(inside, entries, new_values, end=end)
         if _reads_back(new, old, new_values):
             return new
-    return _rewritten(inside, new_values, end=end)
+    return _readable(_rewritten(inside, new_values, end=end))
+
+
+def _readable(new: list[str]) -> list[str]:
+    """The new lines, if front matter of this size is read: of more, not even the tier and the title would be."""
+    if reason := front_matter.refusal(_joined(new)):
+        raise TooLarge(
+            f"front matter would be too long: {reason}", hint="nothing was changed; use fewer or shorter phrases"
+        )
+    return new
 
 
 def _joined(inside: Sequence[str]) -> str:

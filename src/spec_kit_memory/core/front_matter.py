@@ -147,7 +147,7 @@ def _reads_like_keys(lines: Sequence[str], block: FrontBlock) -> bool:
 
 def load(text: str, *, first_line: int) -> tuple[dict[str, Any], list[DocumentWarning]]:
     """Read YAML with strings for scalars; any problem becomes a warning."""
-    refused = _refusal(text)
+    refused = refusal(text)
     if refused:
         return {}, [DocumentWarning(finding("metadata-not-read", reason=refused), first_line, "yaml")]
     import yaml
@@ -197,7 +197,7 @@ def loader() -> Any:
     return Strings
 
 
-def _refusal(text: str) -> Advice | None:
+def refusal(text: str) -> Advice | None:
     """Why this YAML is not parsed: it would make the parser slow or the result huge. None if it may be parsed."""
     if len(text) > MAX_CHARACTERS:
         return finding("metadata-long", characters=len(text), most=f"{MAX_CHARACTERS:,}")

@@ -16,7 +16,7 @@ from typing import Any
 from unicodedata import normalize
 
 from spec_kit_memory.advice import Advice, finding
-from spec_kit_memory.core import noise
+from spec_kit_memory.core import front_matter, noise
 from spec_kit_memory.core.fences import fenced, marker, may_hold, settle
 from spec_kit_memory.core.links import mermaid_text
 from spec_kit_memory.core.memory import CONTEXT_ALIASES, ContextType, Tier
@@ -29,7 +29,7 @@ from spec_kit_memory.core.session_data import (
 )
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.core.words import content
-from spec_kit_memory.errors import Invalid
+from spec_kit_memory.errors import Invalid, TooLarge
 
 __all__ = [
     "Rendered",
@@ -327,6 +327,11 @@ def _front_matter(page: _Page, *, title: str, tier: Tier, context_type: ContextT
         lines.append(f"session_id: {_yaml(session.session_id)}")
     if session.channel:
         lines.append(f"channel: {_yaml(session.channel)}")
+    if reason := front_matter.refusal("\n".join(lines[1:]) + "\n"):
+        raise TooLarge(
+            f"The title, phrases, questions and links are too much: {reason}.",
+            hint="Save fewer or shorter ones; nothing was written.",
+        )
     return "\n".join([*lines, "---"])
 
 
