@@ -160,7 +160,9 @@ def test_code_is_merged_whole(workspace: Workspace, place: Place) -> None:
     text = (place.root / new.path).read_text(encoding="utf-8")
     assert code in text
     assert workspace._runtime.whole.documents.get(old.id, any_presence=True).presence is Presence.FORGOTTEN
-    assert new.warnings == ()
+    assert list(map(str, new.warnings)) == [
+        f"memory {new.id} is critical now (it was normal), the higher of the two tiers"
+    ]
 
 
 # --- what the form has in common does not count

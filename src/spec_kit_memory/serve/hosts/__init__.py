@@ -167,13 +167,25 @@ def _read_all(files: list[File], place: HostPlace) -> Iterator[tuple[File, bytes
     problems: list[str] = []
     contents: list[tuple[File, bytes | None]] = []
     for file in files:
-        problem = install_record.obstacle(file.path, within=_bounds(file.path, place)) or edits.problem_of(file)
+        bounds = _bounds(file.path, place)
+        problem = install_record.obstacle(file.path, within=bounds) or edits.problem_of(file)
         if problem:
             problems.append(f"{file.path} {problem}.")
-        else:
-            contents.append((file, content_of(file.path) if file.path.is_file() else None))
+            continue
+        try:
+            contents.append((file, _content(file.path, within=bounds)))
+        except OSError as error:
+            problems.append(f"{file.path} cannot be read: {error.strerror}.")
     _refuse(problems)
     return iter(contents)
+
+
+def _content(path: Path, *, within: Path | None) -> bytes | None:
+    """The file's content; None if there is no file. A link that was swapped in since the check is not followed."""
+    try:
+        return content_of(install_record.place_of(path, within=within))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def _bounds(path: Path, place: HostPlace) -> Path | None:
@@ -372,16 +384,18 @@ def _check_unchanged(changes: list[FileEdit]) -> None:
     """Refuse if a file was changed after it was read: a running host writes to its own files."""
     for change in changes:
         try:
-            current = content_of(change.path)
-        except (FileNotFoundError, NotADirectoryError):
-            current = None
-        if current is not None and not change.path.stat().st_mode & 0o222:
+            current = _content(change.path, within=change.within)
+            is_read_only = current is not None and not change.path.stat().st_mode & 0o222
+            is_changed = current != change.before
+        except OSError:
+            is_read_only, is_changed = False, True
+        if is_read_only:
             # Replacing the file would succeed, but read-only says that it should not be changed.
             raise AccessDenied(
                 f"{change.path} is read-only. Nothing was changed.",
                 hint="Make it writable, or change it where it is made from (dotfiles, a package manager).",
             )
-        if current != change.before:
+        if is_changed:
             raise Invalid(
                 f"{change.path} was changed by another program just now. Nothing was changed.",
                 hint="Run it again; if it happens again, close the host first.",

@@ -125,11 +125,12 @@ class Host:
     notes: Callable[[HostPlace], list[str]] = lambda place: []
 
 
-def content_of(path: Path) -> bytes:
+def content_of(file: Path | Place) -> bytes:
     """What a host's file holds. One that came with a project may be a pipe or a device, which would never end."""
-    data, _ = filesystem.read(Place.of(Path(os.path.realpath(path))), limit=_LARGEST + 1)
+    place = file if isinstance(file, Place) else Place.of(Path(os.path.realpath(file)))
+    data, _ = filesystem.read(place, limit=_LARGEST + 1)
     if len(data) > _LARGEST:
-        raise OSError(errno.EFBIG, f"it is larger than {_LARGEST:,} bytes", str(path))
+        raise OSError(errno.EFBIG, f"it is larger than {_LARGEST:,} bytes", str(file))
     return data
 
 

@@ -110,16 +110,15 @@ def remove_empty(folders: Iterable[Path]) -> None:
 
 def obstacle(path: Path, *, within: Path | None) -> str:
     """Why a file can be neither read nor written; empty if it can."""
-    if within is not None and (problem := _leads_elsewhere(path, within)):
+    if within is not None and (problem := _leads_elsewhere(path, Path(os.path.realpath(path)), within.resolve())):
         return problem
     if path.exists() and not path.is_file():
         return "is not a regular file"
     return ""
 
 
-def _leads_elsewhere(path: Path, within: Path) -> str:
+def _leads_elsewhere(path: Path, real: Path, root: Path) -> str:
     """Why a path is refused: a repository can contain links, which may lead to files of the user's. Empty if not."""
-    real, root = Path(os.path.realpath(path)), within.resolve()
     if real.is_symlink():
         return "is a link that leads to itself: replace it by a file"
     if not real.is_relative_to(root):
@@ -133,10 +132,13 @@ def _leads_elsewhere(path: Path, within: Path) -> str:
 def place_of(path: Path, *, within: Path | None) -> Place:
     """The file, with links resolved: a link stays a link, and its target is replaced. A link that is swapped in after
     this check is not followed."""
-    if within is not None and _leads_elsewhere(path, within):
-        raise Redirected(path)
     real = Path(os.path.realpath(path))
-    base = within.resolve() if within is not None else next(folder for folder in real.parents if folder.is_dir())
+    if within is None:
+        base = next(folder for folder in real.parents if folder.is_dir())
+    else:
+        base = within.resolve()
+        if _leads_elsewhere(path, real, base):
+            raise Redirected(path)
     return Place(base, real.relative_to(base).parts)
 
 
