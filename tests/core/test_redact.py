@@ -553,3 +553,38 @@ def test_the_value_before_a_change_goes_as_the_one_after_it(text: str, secrets: 
 )
 def test_from_one_place_to_another_is_no_secret(text: str) -> None:
     assert redact(text).text == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password: ⟦correct horse battery staple⟧",
+        "Note: my password: ⟦correct horse battery staple⟧.\nNext.",
+        "gpg_passphrase: ⟦brig alert rope welsh foss⟧",
+        "**Password:** ⟦cap liz donna demon self⟧",
+        "passphrase for the backup: ⟦amber lantern copper fox⟧",
+    ],
+)
+def test_words_alone_after_a_label_are_a_passphrase(text: str) -> None:
+    start, end = text.index("⟦"), text.index("⟧")
+    assert redact(text.replace("⟦", "").replace("⟧", "")).text == f"{text[:start]}[REDACTED:password]{text[end + 1 :]}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Password: ask the room owner",
+        "Forgot password: ask admin to set a new one",
+        "Password: minimum eight characters long",
+        "Passphrase: four random diceware words",
+        "password: see vault entry prod",
+        "Reset password: link lasts one hour",
+        "password: backend rejects common ones",
+        "password: hashing happens in middleware layer",
+        "Passwort: wird im tresor abgelegt",
+        "passwd: all good now anna",
+        "The page has four fields, password: first second third fourth, and a button.",
+    ],
+)
+def test_a_note_in_few_words_after_a_label_stays(text: str) -> None:
+    assert redact(text).text == text

@@ -13,6 +13,7 @@ from spec_kit_memory.core import secret_values as values
 from spec_kit_memory.core.patterns import Pattern
 from spec_kit_memory.core.secret_names import in_mark, quoted
 from spec_kit_memory.core.secret_values import Span
+from spec_kit_memory.core.words import content
 
 # Nouns for passwords, and for keys and tokens, in lower case -> the kind of secret.
 NOUNS: dict[str, str] = {
@@ -88,6 +89,8 @@ _IS = Pattern(
     r"|[ \t]?(?:是|为|為|改为|改為|は|が|는|은)[ \t]?[:：]?[ \t]?)[*_]{0,2}",
     re.IGNORECASE,
 )
+# What follows a label to the end of its line, if it is only words in lower case.
+_PHRASE = Pattern(r"(?<=:)[ \t*_]{1,4}([a-z]{2,12}(?: [a-z]{2,12}){3,9})(?=[.;]?[*_ \t\r]{0,4}(?:\n|\Z))")
 _SPACE = Pattern(r"\s{1,20}")
 _NETRC = Pattern(r"(?:^|\s)(?:machine\s{1,20}\S{1,100}|default)\s{1,20}login\s{1,20}\S{1,100}\s{1,20}\Z")
 _WORD = Pattern(r"\S{4,200}")
@@ -237,6 +240,11 @@ def _said_of_a_pass(text: str, end: int, kind: str) -> Iterator[Span]:
 def _labelled(text: str, start: int, end: int, kind: str) -> Span | None:
     match = _IS.match(text, end)
     if match is not None:
+        colon = text.find(":", end, match.end())
+        is_label = colon >= 0 and kind == "password" and text[start:end] != "passwd"  # a program, which reports so
+        phrase = _PHRASE.match(text, colon + 1) if is_label else None
+        if phrase is not None and _is_unquoted_phrase(phrase[1]):
+            return *phrase.span(1), kind
         return _value(text, match.end(), kind, plain=(match["verb"] or "").lower() in ("is", "was"))
     space = _SPACE.match(text, end)
     if space is None:
@@ -248,6 +256,16 @@ def _labelled(text: str, start: int, end: int, kind: str) -> Span | None:
     if text[start].isascii() and not _is_introduced(text, start):
         return None
     return _value(text, space.end(), kind, plain=False)
+
+
+def _is_unquoted_phrase(value: str) -> bool:
+    """Is it a passphrase, as in "password: correct horse battery staple"? A note has words that connect, and plurals
+    or verbs in the third person."""
+    words = value.split()
+    described = sum(word in _PREDICATES or _PREDICATE_ENDING.fullmatch(word) is not None for word in words)
+    inflected = any(word.endswith("s") and not word.endswith("ss") for word in words)
+    connected = len(content(value)) < len(words)
+    return values.is_phrase(value) and values.are_unusual(words) and described < 2 and not inflected and not connected
 
 
 def _is_introduced(text: str, start: int) -> bool:

@@ -11,6 +11,7 @@ import binascii
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable
 
 from spec_kit_memory.core.patterns import Pattern
 
@@ -163,6 +164,11 @@ def is_phrase(value: str) -> bool:
     """Is it a passphrase: three to ten words in lower case that are not a description?"""
     words = value.split()
     return 3 <= len(words) <= 10 and value == value.lower() and not _describes(value) and is_literal_password(value)
+
+
+def are_unusual(words: Iterable[str]) -> bool:
+    """Is none of them a type, a state, an algorithm or the name of a field?"""
+    return _WORDS.isdisjoint(words)
 
 
 def is_field_name(value: str) -> bool:
