@@ -181,6 +181,10 @@ def dump(settings: Settings) -> dict[str, list[tuple[Any, ...]]]:
     """Everything in the index but its name."""
     expected = {table: f'SELECT * FROM "{table}" ORDER BY 1, 2' for table in (*schema.RECORDED, *schema.DERIVED)}
     expected["counter"] = "SELECT generation, used, epoch, synced FROM counter"
+    # Links follow before the commit, which gives those of one batch another order.
+    expected["link"] = (
+        "SELECT source_id, target_id, relation, strength, evidence, origin, claimant FROM link ORDER BY 1, 2, 3"
+    )
     expected["passage_fts"] = "SELECT * FROM passage_terms ORDER BY term, doc, col, offset"
     with closing(apsw.Connection(str(settings.index_path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
         return {table: connection.execute(sql).fetchall() for table, sql in expected.items()}

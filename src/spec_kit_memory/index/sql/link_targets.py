@@ -13,14 +13,16 @@ from typing import Any, NamedTuple
 from spec_kit_memory.core.memory import Memory, Presence
 from spec_kit_memory.index.sql.dialect import Connection, fetch
 
-_MEMORY = "memory.id, memory.path, title, presence = 'live', spec_folder, owner, project FROM memory"
+_COLUMNS = "memory.id, memory.path, title, presence = 'live', spec_folder, owner, project"
 # Everything that a name may be, as (what it is, the name, the memory).
 _NAMED = (
-    f"SELECT 'id', '', {_MEMORY} WHERE memory.project_id = @p AND memory.id IN @list(:ids)"
-    f" UNION ALL SELECT 'path', memory.path, {_MEMORY} WHERE memory.project_id = @p AND memory.path IN @list(:paths)"
-    f" UNION ALL SELECT 'alias', alias.path, {_MEMORY} JOIN alias ON alias.project_id = @p"
+    f"SELECT 'id', '', {_COLUMNS} FROM memory WHERE memory.project_id = @p AND memory.id IN @list(:ids)"
+    f" UNION ALL SELECT 'path', memory.path, {_COLUMNS} FROM memory"
+    " WHERE memory.project_id = @p AND memory.path IN @list(:paths)"
+    f" UNION ALL SELECT 'alias', alias.path, {_COLUMNS} FROM memory JOIN alias ON alias.project_id = @p"
     " AND alias.memory_id = memory.id WHERE memory.project_id = @p AND alias.path IN @list(:paths)"
-    f" UNION ALL SELECT 'title', title, {_MEMORY} WHERE memory.project_id = @p AND title IN @list(:titles)"
+    f" UNION ALL SELECT 'title', title, {_COLUMNS} FROM memory"
+    " WHERE memory.project_id = @p AND title IN @list(:titles)"
 )
 
 
@@ -79,7 +81,7 @@ def named(memory: Memory) -> LinkEnd:
 
 def stored(connection: Connection, memory_ids: Collection[int]) -> dict[int, LinkEnd]:
     """These memories as they are now."""
-    sql = f"SELECT {_MEMORY} WHERE memory.project_id = @p AND memory.id IN @list(?)"
+    sql = f"SELECT {_COLUMNS} FROM memory WHERE memory.project_id = @p AND memory.id IN @list(?)"
     return {row[0]: LinkEnd(*row) for row in fetch(connection, sql, (sorted(memory_ids),))}
 
 
