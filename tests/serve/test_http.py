@@ -28,6 +28,8 @@ import pytest
 import uvicorn
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 from starlette.testclient import TestClient
 
 from spec_kit_memory.core.loopback import is_loopback
@@ -37,6 +39,7 @@ from spec_kit_memory.serve.http import app as app_module
 from spec_kit_memory.serve.http.app import application, own_names
 from spec_kit_memory.serve.http.auth import BearerToken, Token, kept_token, read_token
 from spec_kit_memory.serve.http.limits import Limits, _RateLimit, calm_log, guarded, most_connections
+from spec_kit_memory.serve.mcp.server import build_server
 from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace
 
 SECONDS = 120.0  # a deadline, never a measure
@@ -563,14 +566,58 @@ def test_a_session_that_nobody_uses_is_forgotten(live: LiveWorkspace, monkeypatc
         until(gone)
 
 
-def test_sessions_and_bodies_have_an_end(live: LiveWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_body_is_refused(live: LiveWorkspace) -> None:
+    with TestClient(application(live, host="127.0.0.1", token=None)) as client:
+        long = json.dumps({**INITIALIZE, "more": "a" * (app_module.LARGEST_BODY_BYTES + 1)})
+        assert client.post("/mcp", headers={**HEADERS, "host": "127.0.0.1"}, content=long).status_code == 413
+
+
+def opened_by(client: TestClient, user: str = "") -> str:
+    """The id of a new session."""
+    answer = client.post(
+        "/mcp", headers={**HEADERS, "host": "127.0.0.1", "x-user": user}, content=json.dumps(INITIALIZE)
+    )
+    assert answer.status_code == 200
+    return answer.headers["mcp-session-id"]
+
+
+def is_open(client: TestClient, session: str, user: str = "") -> bool:
+    sent = {**HEADERS, "host": "127.0.0.1", "x-user": user, "mcp-session-id": session}
+    return client.post("/mcp", headers=sent, content='{"jsonrpc": "2.0", "id": 2, "method": "ping"}').status_code == 200
+
+
+def test_of_too_many_sessions_the_least_recently_used_ends(
+    live: LiveWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(app_module, "MOST_SESSIONS", 3)
     with TestClient(application(live, host="127.0.0.1", token=None)) as client:
-        sent = {**HEADERS, "host": "127.0.0.1"}
-        seen = [client.post("/mcp", headers=sent, content=json.dumps(INITIALIZE)).status_code for _ in range(5)]
-        assert seen == [200, 200, 200, 503, 503]
-        long = json.dumps({**INITIALIZE, "more": "a" * (app_module.LARGEST_BODY_BYTES + 1)})
-        assert client.post("/mcp", headers=sent, content=long).status_code == 413
+        first, second, third = (opened_by(client) for _ in range(3))
+        assert is_open(client, first)
+        fourth = opened_by(client)
+        assert [is_open(client, session) for session in (first, second, third, fourth)] == [True, False, True, True]
+        sent = {**HEADERS, "host": "127.0.0.1", "mcp-session-id": third}
+        assert client.delete("/mcp", headers=sent).status_code == 200
+        fifth = opened_by(client)
+        assert [is_open(client, session) for session in (first, third, fourth, fifth)] == [True, False, True, True]
+
+
+def test_a_user_who_keeps_opening_sessions_ends_only_their_own(
+    live: LiveWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app_module, "MOST_SESSIONS", 3)
+    app = app_module.mcp_app(build_server(live), "127.0.0.1", (), [])
+
+    async def signed_in(scope: Any, receive: Any, send: Any) -> None:
+        user = dict(scope.get("headers", ())).get(b"x-user", b"").decode()
+        access = AccessToken(token="x", client_id=user, scopes=[])
+        await app({**scope, "user": AuthenticatedUser(access)}, receive, send)
+
+    with TestClient(signed_in) as client:
+        ann = opened_by(client, "ann")
+        bens = [opened_by(client, "ben") for _ in range(70)]
+        assert is_open(client, ann, "ann")
+        assert [is_open(client, session, "ben") for session in bens[-3:]] == [False, True, True]
+        assert not is_open(client, ann, "ben")
 
 
 def test_a_flood_of_messages_is_told_a_few_times_with_a_count(capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,6 +25,7 @@ from spec_kit_memory.core.loopback import is_loopback
 from spec_kit_memory.core.memory import Scope as MemoryScope
 from spec_kit_memory.errors import BadParameter, MissingParameter, SpecKitMemoryError
 from spec_kit_memory.serve.http.auth import BearerToken, Token, read_token
+from spec_kit_memory.serve.http.session_room import SessionRoom
 from spec_kit_memory.serve.mcp.workspace_handle import (
     SIGNAL_GRACE_SECONDS,
     STOPPING,
@@ -46,6 +47,7 @@ PATH = "/mcp"
 # Idle sessions are dropped after this time; the client starts a new one.
 SESSION_IDLE_SECONDS = 1800.0
 MOST_SESSIONS = 1000
+_OPENED_AT_ONCE = 64  # more sessions, until those beyond the limit are ended
 LARGEST_BODY_BYTES = 4 * 1024 * 1024
 GRACE_SECONDS = 1  # for requests still running when the server is asked to stop
 
@@ -86,17 +88,18 @@ def mcp_app(server: Server[Any], host: str, allowed_hosts: Sequence[str], routes
 
     names = own_names(host, allowed_hosts)
     origins = [f"{scheme}://{name}{end}" for scheme in ("http", "https") for name in names for end in ("", ":*")]
-    return server.streamable_http_app(
+    app = server.streamable_http_app(
         streamable_http_path=PATH,
         transport_security=TransportSecuritySettings(
             allowed_hosts=[form for name in names for form in (name, f"{name}:*")], allowed_origins=origins
         ),
         host=host,
         session_idle_timeout=SESSION_IDLE_SECONDS,
-        max_sessions=MOST_SESSIONS,
+        max_sessions=MOST_SESSIONS + _OPENED_AT_ONCE,
         max_request_body_size=LARGEST_BODY_BYTES,
         custom_starlette_routes=routes,
     )
+    return SessionRoom(app, most=MOST_SESSIONS)
 
 
 class Closing(Protocol):
