@@ -11,6 +11,7 @@ import apsw
 import pytest
 
 from spec_kit_memory.errors import Invalid
+from spec_kit_memory.features import undo
 from spec_kit_memory.settings import Isolation
 from spec_kit_memory.workspace import Workspace
 from tests.features.conftest import Clock, Place
@@ -158,6 +159,26 @@ def test_updates_of_two_memories_in_one_moment_are_two_changes(place: Place) -> 
     workspace.update(broker, title="B")
     assert workspace.undo().memory_ids == (broker,)
     assert workspace.undo().memory_ids == (tokens,)
+
+
+def test_a_list_of_changes_says_that_a_scan_of_many_files_stands_before_older_ones(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(undo, "LATEST_ENTRIES", 3)
+    place.memory("tokens", TOKENS)
+    workspace = place.open()
+    workspace.update(1, title="A")
+    assert workspace.changes().summary == "1 change can be taken back"
+    for number in range(3):
+        place.memory(f"note-{number}", f"Note {number} is about the {number}th tree.")
+    workspace.index()
+    changes = workspace.changes()
+    assert changes.changes == ()
+    assert (
+        changes.summary
+        == "0 changes of the latest 3 entries of the ledger can be taken back; undo finds older ones too"
+    )
+    assert workspace.undo().memory_ids == (1,)
 
 
 def test_an_update_that_is_kept_in_the_index_goes_back_to_what_was_overridden(place: Place) -> None:

@@ -101,15 +101,19 @@ def changes(runtime: Runtime, request: ChangesRequest) -> ChangesAnswer:
     key = (memory_id, request.limit, head.hash if head else "")  # an undo adds an entry too
     cached = runtime.view.changes
     if cached is None or cached[0] != key:
-        cached = runtime.view.changes = (key, _changes(runtime, request))
+        is_all_read = head is None or head.sequence <= LATEST_ENTRIES
+        cached = runtime.view.changes = (key, _changes(runtime, request, is_all_read=is_all_read))
     return cached[1]
 
 
-def _changes(runtime: Runtime, request: ChangesRequest) -> ChangesAnswer:
+def _changes(runtime: Runtime, request: ChangesRequest, *, is_all_read: bool) -> ChangesAnswer:
     memory_id = request.memory_id
     fitting = (act for act in acts(runtime, _WAYS, entries=LATEST_ENTRIES) if memory_id in (None, *act.memory_ids))
     rows = [_change_row(act) for act in islice(fitting, request.limit)]
-    return ChangesAnswer(outcome=outcome("changes-to-undo", count=len(rows)), changes=tuple(rows))
+    if is_all_read or len(rows) == request.limit:
+        return ChangesAnswer(outcome=outcome("changes-to-undo", count=len(rows)), changes=tuple(rows))
+    said = outcome("changes-to-undo-among", count=len(rows), entries=f"{LATEST_ENTRIES:,}")
+    return ChangesAnswer(outcome=said, changes=tuple(rows))
 
 
 def _was_changed(runtime: Runtime, memory_id: int) -> bool:

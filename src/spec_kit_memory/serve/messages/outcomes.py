@@ -91,6 +91,8 @@ OUTCOMES: Mapping[str, str] = {
     # --- undo
     "nothing-to-undo": "nothing can be taken back",
     "changes-to-undo": "{count:change} can be taken back",
+    "changes-to-undo-among": "{count:change} of the latest {entries} entries of the ledger can be taken back; undo "
+    "finds older ones too",
     "undid-delete": "took back the delete of {what}",
     "undid-merge": "took back the merge of #{id} into #{into}",
     "undid-update": "took back the update of {keys} of {title} (#{id}) in {path}",
