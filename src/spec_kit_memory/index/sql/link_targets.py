@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 from spec_kit_memory.core.memory import Memory, Presence
 from spec_kit_memory.index.sql.dialect import Connection, fetch
 
-_COLUMNS = "memory.id, memory.path, title, presence = 'live', spec_folder, owner, project"
+_COLUMNS = (
+    "memory.id, memory.path, memory.title, memory.presence = 'live', memory.spec_folder, memory.owner, memory.project"
+)
 # Everything that a name may be, as (what it is, the name, the memory).
 _NAMED = (
     f"SELECT 'id', '', {_COLUMNS} FROM memory WHERE memory.project_id = @p AND memory.id IN @list(:ids)"
