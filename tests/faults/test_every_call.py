@@ -121,11 +121,12 @@ def test_what_another_process_saves_during_a_scan_is_never_missing(
 
 
 @pytest.mark.timeout(600)
-def test_a_save_is_done_though_nothing_can_be_read_any_more_for_its_merge(
-    ready: dict[str, Ready], tmp_path: Path
+@pytest.mark.parametrize("name", ["save that merges", "merge"])
+def test_what_is_done_is_not_refused_though_nothing_can_be_read_any_more_for_its_merge(
+    ready: dict[str, Ready], tmp_path: Path, name: str
 ) -> None:
     kind = "reads fail from then on"
-    tried = sweep.sweep(ready["save that merges"], kind, sweep.every(6), tmp_path / "tried")
+    tried = sweep.sweep(ready[name], kind, sweep.every(6), tmp_path / "tried")
     assert tried.problems == []
     assert tried.points > 30
 

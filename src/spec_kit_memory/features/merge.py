@@ -17,7 +17,14 @@ from spec_kit_memory.core.ledger_operations import operation_of
 from spec_kit_memory.core.memory import Document, Event, Link, Memory, Origin, Presence, Source, Tier
 from spec_kit_memory.core.operation import Merge
 from spec_kit_memory.core.tiers import TABLE
-from spec_kit_memory.errors import BadParameter, Invalid, MemoryNotFound
+from spec_kit_memory.errors import (
+    BadParameter,
+    DatabaseBusy,
+    DatabaseCorrupt,
+    DatabaseUnusable,
+    Invalid,
+    MemoryNotFound,
+)
 from spec_kit_memory.features import freshness, index_workspace, remarks
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import file_changes, paths
@@ -110,8 +117,8 @@ def _both_stated(runtime: Runtime, texts: tuple[str, str], *, old: Memory, new: 
     """The differing statements of which the merged text has both: one that continues another takes its place."""
     try:
         text = saved_document.own_words(runtime.store.documents.text(new.id))
-    except MemoryNotFound:  # another process has just deleted it
-        return ""
+    except (DatabaseBusy, DatabaseUnusable, DatabaseCorrupt, MemoryNotFound):
+        return ""  # the merge is done, and must not look refused
     stated = similar.differences(*texts) or similar.restated(*texts)
     both = tuple(_statement(pair) for pair in stated if similar.are_both_stated(pair, text))
     return finding("merged-both", id=old.id, differences=both, path=new.path) if both else ""
