@@ -144,11 +144,15 @@ class Server:
             self.start()
 
     def kill(self) -> None:
-        """SIGKILL to its first process: the others notice and end."""
+        """SIGKILL to its first process: the others notice and end, and until then they answer."""
         assert self._process is not None
+        others = _children(self._process.pid)
         self._process.kill()
         self._process.wait(START_SECONDS)
         self._process = None
+        deadline = time.monotonic() + START_SECONDS
+        while any(_parent(pid) is not None for pid in others) and time.monotonic() < deadline:
+            time.sleep(0.02)
 
     def stop(self, *, mode: str = "fast") -> None:
         """`immediate` is a crash: no process of it says goodbye."""
@@ -207,6 +211,22 @@ def free_port() -> int:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
         return port
+
+
+def _children(pid: int) -> list[int]:
+    """Its child processes; none where the system has no /proc."""
+    found = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+    return [child for child in found if _parent(child) == pid]
+
+
+def _parent(pid: int) -> int | None:
+    """The parent of a process; None if it has ended, also if nobody has asked for its result yet."""
+    try:
+        _, _, rest = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")
+    except OSError:
+        return None
+    state, parent, *_ = rest.split()
+    return None if state in "ZX" else int(parent)
 
 
 def started(prefix: str = "skm-pg-", *, version: int = NEWEST, settings: tuple[str, ...] = ()) -> Server:
