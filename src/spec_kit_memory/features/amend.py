@@ -297,7 +297,10 @@ def _rest(runtime: Runtime, memories: Sequence[Memory], moved: Sequence[str]) ->
 def _is_file_gone(runtime: Runtime, memory: Memory) -> bool:
     """Was the file removed or moved, and no scan has noticed yet?"""
     is_here = memory.source in _WRITTEN and not memory.elsewhere and runtime.has_file(memory.path)
-    return is_here and not freshness.stands(runtime, paths.absolute(runtime.settings, memory.path))
+    try:
+        return is_here and not freshness.stands(runtime, paths.absolute(runtime.settings, memory.path))
+    except (OSError, AccessDenied):
+        return False  # the memory is forgotten, and that must not look refused
 
 
 # --- trust --------------------------------------------------------------------

@@ -36,6 +36,7 @@ from spec_kit_memory.features.personal import PERSONAL
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import disk, git, paths
 from spec_kit_memory.files.cited_code import record_citations
+from spec_kit_memory.files.file_errors import disk_error
 from spec_kit_memory.index.contract import PutResult
 from spec_kit_memory.requests import SaveRequest
 from spec_kit_memory.settings import Settings
@@ -358,8 +359,9 @@ def _joined(runtime: Runtime, answer: SaveAnswer, memory_id: int) -> SaveAnswer:
             return replace(answer, warnings=(*answer.warnings, message), similar=others)
         tried = other.id
         done = merge.join(runtime, memory_id=tried, into=memory_id)
-    except SpecKitMemoryError as error:
-        message = finding("not-merged", id=tried, reason=error.message)
+    except (SpecKitMemoryError, OSError) as error:
+        refusal = disk_error(error, error.filename or answer.path) if isinstance(error, OSError) else error
+        message = finding("not-merged", id=tried, reason=refusal.message)
         return replace(answer, warnings=(*answer.warnings, message), similar=others)
     return replace(
         answer,
